@@ -1,0 +1,24 @@
+"""The paper's three domains as tasks with teachers and as Gymnasium environments.
+
+Importing this package registers `hvil/BubbleSort-v0`, `hvil/Karel-v0` and `hvil/MnistParity-v0`; each
+domain's own module is imported only when an environment or a task of it is made.
+"""
+
+import gymnasium
+
+from hvil.domains.task import TERMINATE, Task, task, terminate_action
+
+__all__ = ["ENVIRONMENT_IDS", "TERMINATE", "Task", "task", "terminate_action"]
+
+# The limits leave room for every teacher: bubble sort takes 400 actions at most, a Karel program fewer than
+# 1,000 events, MNIST parity one action; then comes the terminate step.
+_ENVIRONMENTS = {
+    "hvil/BubbleSort-v0": ("hvil.domains.bubblesort:BubbleSortEnv", 1_000),
+    "hvil/Karel-v0": ("hvil.domains.karel.environment:KarelEnv", 1_000),
+    "hvil/MnistParity-v0": ("hvil.domains.mnist_parity:MnistParityEnv", 2),
+}
+ENVIRONMENT_IDS = tuple(_ENVIRONMENTS)
+
+for _id, (_entry_point, _limit) in _ENVIRONMENTS.items():
+    if _id not in gymnasium.registry:
+        gymnasium.register(id=_id, entry_point=_entry_point, max_episode_steps=_limit)

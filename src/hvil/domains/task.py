@@ -1,0 +1,102 @@
+"""What every domain offers (`Task`), and how a TASK string of the command line names one (`task`).
+
+The terminate signal is documented here, for all domains. The domains themselves live in their own rooms and
+are imported only when asked for.
+
+The terminate signal. A program ends by an explicit step, the paper's `∅`. In stored traces it is implied: a
+trace has T actions and T+1 observations, and `∅` follows the last observation. In an environment it is the
+last action: with the A actions of a domain the action space is `Discrete(A + 1)`, and action number A
+(`terminate_action`) ends the episode: `terminated` is true, nothing in the world changes, and
+`info["success"]` says whether the task was done. The reward is 1.0 at a successful end and 0.0 at every other
+step. A crash ends the episode too, without success.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import gymnasium
+
+from hvil.errors import InputError
+from hvil.traces import Traces
+
+TERMINATE = "terminate"
+"""The name of the extra action of every environment (the paper's `∅`)."""
+
+VALID_TASKS = (
+    "bubblesort, karel:A to karel:F, karel:FILE (a Karel program), mnist-parity:P (such as mnist-parity:0.7)"
+)
+
+
+def terminate_action(action_names: Sequence[str]) -> int:
+    """The number of the terminate action in the environment of a domain with these actions: the last one."""
+    return len(action_names)
+
+
+@runtime_checkable
+class Task(Protocol):
+    """A domain with its teacher: where demonstrations come from, and where a policy is tried."""
+
+    @property
+    def name(self) -> str:
+        """The TASK string, such as `karel:F`."""
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """The actions in the order of their numbers, without the terminate signal."""
+
+    @property
+    def observation_names(self) -> tuple[str, ...]:
+        """One name a column of a flat observation; empty for images."""
+
+    @property
+    def default_call_graph(self) -> str | Mapping[str, Any]:
+        """The call graph to learn when the user names none, as `hvil.callgraph` reads it."""
+
+    def demonstrations(self, count: int, seed: int, progress: Callable[[int], None] | None = None) -> Traces:
+        """Teacher traces, annotated where the teacher has a call structure; the same seed, the same arrays.
+
+        Args:
+            count: how many traces.
+            seed: of the random generator.
+            progress: called now and then with the number of traces that are ready.
+        """
+
+    def environment(self, render_mode: str | None = None) -> "gymnasium.Env[Any, Any]":
+        """The environment itself, without Gymnasium's checking wrappers (they cost most of a step)."""
+
+    def reset_options(self, traces: Traces, index: int) -> dict[str, Any]:
+        """Options for `environment.reset` that restore the initial state of trace `index`."""
+
+
+def task(spec: str) -> Task:
+    """The task that a TASK string names.
+
+    Raises:
+        InputError: no such task (the message lists the valid ones), or its argument is wrong.
+    """
+    kind, colon, argument = spec.partition(":")
+    if kind == "bubblesort" and not colon:
+        from hvil.domains.bubblesort import BubbleSortTask
+
+        return BubbleSortTask()
+    if kind == "karel" and argument:
+        from hvil.domains.karel import KarelTask
+
+        return KarelTask(argument)
+    if kind == "mnist-parity" and argument:
+        from hvil.domains.mnist_parity import MnistParityTask
+
+        return MnistParityTask(_probability(spec, argument))
+    raise InputError(f"{spec!r}: no such task; valid tasks: {VALID_TASKS}")
+
+
+def _probability(spec: str, argument: str) -> float:
+    try:
+        probability = float(argument)
+    except ValueError:
+        probability = -1.0
+    if not 0.0 <= probability <= 1.0:
+        raise InputError(
+            f"{spec!r}: expected a probability from 0 to 1 after the colon, such as mnist-parity:0.7"
+        )
+    return probability
