@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import gymnasium
+import numpy as np
 
 from hvil.errors import InputError
 from hvil.traces import Traces
@@ -23,13 +24,28 @@ TERMINATE = "terminate"
 """The name of the extra action of every environment (the paper's `∅`)."""
 
 VALID_TASKS = (
-    "bubblesort, karel:A to karel:F, karel:FILE (a Karel program), mnist-parity:P (such as mnist-parity:0.7)"
+    "bubblesort (bubblesort:no-length, bubblesort:2-20), karel:A to karel:F, karel:FILE (a Karel program), "
+    "mnist-parity:P (such as mnist-parity:0.7, mnist-parity:0.7,full)"
 )
 
 
 def terminate_action(action_names: Sequence[str]) -> int:
     """The number of the terminate action in the environment of a domain with these actions: the last one."""
     return len(action_names)
+
+
+def random_generator(seed: int) -> np.random.Generator:
+    """The generator of a seed; a negative seed is an `InputError`."""
+    if seed < 0:
+        raise InputError(f"seed {seed}: expected 0 or more")
+    return np.random.default_rng(seed)
+
+
+def independent_seed(seed: int) -> int:
+    """A seed for test traces, so that they are independent of the training traces of the same seed."""
+    if seed < 0:
+        raise InputError(f"seed {seed}: expected 0 or more")
+    return int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint64)[0])
 
 
 @runtime_checkable
@@ -61,6 +77,12 @@ class Task(Protocol):
             progress: called now and then with the number of traces that are ready.
         """
 
+    def test_demonstrations(
+        self, count: int, seed: int, progress: Callable[[int], None] | None = None
+    ) -> Traces:
+        """Traces to test on: other draws of the same teacher, unless a domain has test data of its own."""
+        return self.demonstrations(count, independent_seed(seed), progress)
+
     def environment(self, render_mode: str | None = None) -> "gymnasium.Env[Any, Any]":
         """The environment itself, without Gymnasium's checking wrappers (they cost most of a step)."""
 
@@ -75,10 +97,10 @@ def task(spec: str) -> Task:
         InputError: no such task (the message lists the valid ones), or its argument is wrong.
     """
     kind, colon, argument = spec.partition(":")
-    if kind == "bubblesort" and not colon:
+    if kind == "bubblesort" and (argument or not colon):
         from hvil.domains.bubblesort import BubbleSortTask
 
-        return BubbleSortTask()
+        return BubbleSortTask.from_argument(argument) if argument else BubbleSortTask()
     if kind == "karel" and argument:
         from hvil.domains.karel import KarelTask
 
@@ -86,17 +108,5 @@ def task(spec: str) -> Task:
     if kind == "mnist-parity" and argument:
         from hvil.domains.mnist_parity import MnistParityTask
 
-        return MnistParityTask(_probability(spec, argument))
+        return MnistParityTask.from_argument(argument)
     raise InputError(f"{spec!r}: no such task; valid tasks: {VALID_TASKS}")
-
-
-def _probability(spec: str, argument: str) -> float:
-    try:
-        probability = float(argument)
-    except ValueError:
-        probability = -1.0
-    if not 0.0 <= probability <= 1.0:
-        raise InputError(
-            f"{spec!r}: expected a probability from 0 to 1 after the colon, such as mnist-parity:0.7"
-        )
-    return probability
