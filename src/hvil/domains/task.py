@@ -77,9 +77,7 @@ class Task(Protocol):
             progress: called now and then with the number of traces that are ready.
         """
 
-    def test_demonstrations(
-        self, count: int, seed: int, progress: Callable[[int], None] | None = None
-    ) -> Traces:
+    def test_demonstrations(self, count: int, seed: int, progress: Callable[[int], None] | None = None) -> Traces:
         """Traces to test on: other draws of the same teacher, unless a domain has test data of its own."""
         return self.demonstrations(count, independent_seed(seed), progress)
 

@@ -1,0 +1,1 @@
+"""One module a command: `SUMMARY`, `EXAMPLES`, `configure(parser)`, `run(args)`. `run` returns what `--json` prints."""
