@@ -26,7 +26,7 @@ class Policy(Protocol):
         """Begin new episodes: `None` for one environment with single observations, a count for a batch."""
 
     def act(self, observation: Num[np.ndarray, "..."], greedy: bool = True) -> Any:
-        """The next action (an int, or one for each environment); the number of actions stands for ∅, the program's end."""
+        """The next action (an int, or one for each environment); the number of actions stands for ∅, the end."""
 
     def wrong(self, traces: Traces) -> Bool[np.ndarray, "N"]:
         """Whether the greedy policy, run along each teacher trace, takes at least one wrong action (∅ included)."""

@@ -1,4 +1,4 @@
-"""Settings: frozen dataclasses whose fields carry their own help, so that default, doc, flag and JSON have one source."""
+"""Settings: frozen dataclasses whose fields carry their own help, so that default, doc, flag, JSON have one source."""
 
 import argparse
 import types
