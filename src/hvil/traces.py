@@ -99,7 +99,7 @@ class Traces:
     """All observations of all traces, one after another."""
     actions: Int[np.ndarray, "S"]
     """All actions of all traces."""
-    offsets: Int[np.ndarray, "N+1"]
+    offsets: Int[np.ndarray, "N_plus_1"]
     """Trace i has actions `offsets[i]:offsets[i+1]` and observations `offsets[i]+i : offsets[i+1]+i+1`."""
     action_names: tuple[str, ...]
     observation_names: tuple[str, ...] = ()
@@ -165,7 +165,7 @@ class Traces:
         return np.diff(self.offsets)
 
     @property
-    def observation_offsets(self) -> Int[np.ndarray, "N+1"]:
+    def observation_offsets(self) -> Int[np.ndarray, "N_plus_1"]:
         """Where the observations of each trace start."""
         return self.offsets + np.arange(len(self.offsets))
 
@@ -323,7 +323,7 @@ def _first_non_finite(observations: Float[np.ndarray, "rows *shape"]) -> int | N
     return None if finite.all() else int(np.argmin(finite))
 
 
-def _place(offsets: Int[np.ndarray, "N+1"], flat: int) -> tuple[int, int]:
+def _place(offsets: Int[np.ndarray, "N_plus_1"], flat: int) -> tuple[int, int]:
     trace = int(np.searchsorted(offsets, flat, side="right")) - 1
     return trace, flat - int(offsets[trace])
 
