@@ -80,7 +80,7 @@ class CallGraph:
         return table
 
     @cached_property
-    def reaches(self) -> Bool[np.ndarray, "L+1 H A"]:
+    def reaches(self) -> Bool[np.ndarray, "L_plus_1 H A"]:
         """Whether a procedure can emit an action if it and its callees may fill so many levels: a least fixpoint."""
         table = np.zeros((self.max_depth + 1, *self.can_act.shape), dtype=bool)
         for level in range(1, self.max_depth + 1):
