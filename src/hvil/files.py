@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -117,7 +117,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, size: int) -
         return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
 
-def _check_header(stream: IO[bytes], possible: int) -> None:
+def _check_header(stream: Any, possible: int) -> None:
     version = np.lib.format.read_magic(stream)
     reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
     if reader is None:
