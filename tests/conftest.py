@@ -2,4 +2,4 @@
 
 from jaxtyping import install_import_hook
 
-install_import_hook("hvil", "beartype.beartype")
+install_import_hook("hvil", "type_checks.check")

@@ -1,6 +1,6 @@
 """What the trainer knows of a learner, and what everyone may do with a policy. Models live in `models/`."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ class Loss(NamedTuple):
     metrics: dict[str, float]
 
 
+@runtime_checkable
 class Policy(Protocol):
     """A policy that can be run: one or many environments at once."""
 
@@ -32,6 +33,7 @@ class Policy(Protocol):
         """Whether the greedy policy, run along each teacher trace, takes at least one wrong action (∅ included)."""
 
 
+@runtime_checkable
 class Learner(Protocol):
     """A model with its objective. It is also a `torch.nn.Module`."""
 
