@@ -15,6 +15,7 @@ from hvil import __version__
 from hvil.errors import InputError
 
 COMMANDS: Mapping[str, str] = {
+    "demos": "write demonstrations of a task",
     "graph": "show a call graph as text, Graphviz DOT or JSON",
 }
 """Name and summary of each command; the module `hvil.commands.NAME` does the work."""

@@ -81,7 +81,7 @@ def write_npz(target: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) 
                 member.compress_type = zipfile.ZIP_DEFLATED
                 member._compresslevel = 1  # type: ignore[attr-defined]
                 with archive.open(member, "w", force_zip64=True) as stream:
-                    np.lib.format.write_array(stream, np.ascontiguousarray(array), allow_pickle=False)
+                    np.lib.format.write_array(stream, np.asarray(array, order="C"), allow_pickle=False)
 
     write_atomically(target, write)
 

@@ -1,4 +1,4 @@
-"""Trace files: `save` and `load`, and the `.npz` form; `parquet_io` has the Parquet form.
+"""Trace files: `save` and `load`, and the `.npz` form; `parquet_io` and `minari_io` have the other forms.
 
 `.npz` holds `observations`, `actions`, `offsets`, names, annotations and metadata as plain arrays.
 """
@@ -16,9 +16,12 @@ from hvil.traces import Annotations, Traces
 
 
 def save(traces: Traces, path: str | os.PathLike[str]) -> None:
-    """Write a trace file; the name's ending says which kind."""
-    kind = _kind(path)
-    if kind == ".npz":
+    """Write a trace file (the name's ending says which kind), or the Minari data set `minari:ID`."""
+    if _is_minari(path):
+        from hvil.minari_io import save_minari
+
+        save_minari(traces, str(path))
+    elif _kind(path) == ".npz":
         write_npz(path, _arrays(traces))
     else:
         from hvil.parquet_io import write_parquet
@@ -27,7 +30,11 @@ def save(traces: Traces, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Traces:
-    """Read a trace file; whatever is wrong with it is an `InputError` that names it."""
+    """Read a trace file or the Minari data set `minari:ID`; what is wrong with it is an `InputError` that names it."""
+    if _is_minari(path):
+        from hvil.minari_io import load_minari
+
+        return load_minari(str(path))
     kind = _kind(path)
     if not Path(path).is_file():
         raise InputError(f"{path}: no such file")
@@ -42,10 +49,24 @@ def load(path: str | os.PathLike[str]) -> Traces:
         raise InputError(message if message.startswith(str(path)) else f"{path}: {message}") from error
 
 
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Refuse a name that `save` could not write to, before the work of making traces is done."""
+    if _is_minari(path):
+        from hvil.minari_io import check_new
+
+        check_new(str(path))
+    elif _kind(path) and not Path(path).parent.is_dir():
+        raise InputError(f"{path}: the directory {Path(path).parent} does not exist")
+
+
+def _is_minari(path: str | os.PathLike[str]) -> bool:
+    return str(path).startswith("minari:")
+
+
 def _kind(path: str | os.PathLike[str]) -> str:
     kind = Path(path).suffix
     if kind not in (".npz", ".parquet"):
-        raise InputError(f"{path}: trace files end in .npz or .parquet")
+        raise InputError(f"{path}: trace files end in .npz or .parquet; Minari data sets are minari:ID")
     return kind
 
 
