@@ -34,7 +34,7 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        _sync(temporary)
+        sync(temporary)
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(target)
     finally:
@@ -132,7 +132,8 @@ def _check_header(stream: Any, possible: int) -> None:
         raise ValueError("an array claims to be larger than the file")
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Make a file, or the names in a directory, survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

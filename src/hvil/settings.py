@@ -11,7 +11,7 @@ from hvil.errors import InputError
 S = TypeVar("S")
 
 
-def setting(default: Any, doc: str, *, low: float | None = None, high: float | None = None) -> Any:
+def setting(default: Any, doc: str, *, low: int | float | None = None, high: int | float | None = None) -> Any:
     """A dataclass field with its help text and, for numbers, its range."""
     return field(default=default, metadata={"doc": doc, "low": low, "high": high})
 
