@@ -1,0 +1,134 @@
+"""The arrays that compiled code reads: a call graph, a bank of networks, and the PHP steps that a walk took.
+
+Letters: S steps, U choices, H procedures, A actions, C callees, L levels, D inputs, K hidden units.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float32, Int
+
+from hvil.callgraph import CallGraph
+from hvil.errors import InputError
+from hvil.traces import Annotations
+
+
+class GraphArrays(NamedTuple):
+    """A call graph for compiled code."""
+
+    children: Int[np.ndarray, "H C"]
+    can_act: Bool[np.ndarray, "H A"]
+    reaches: Bool[np.ndarray, "L+1 H A"]
+    reaches_any: Bool[np.ndarray, "L+1 H"]
+    root: int
+    max_depth: int
+
+
+class NetworkArrays(NamedTuple):
+    """A bank of two-layer networks for compiled code; the inputs are features, then the frame's."""
+
+    weight1: Float32[np.ndarray, "H inputs K"]
+    bias1: Float32[np.ndarray, "H K"]
+    weight2: Float32[np.ndarray, "H K U"]
+    bias2: Float32[np.ndarray, "H U"]
+    sees_counter: bool
+    counter_limit: int
+    sees_last: bool
+
+
+class Guide(NamedTuple):
+    """Known stacks, one row an action; a row of -1 leaves the step to the posterior."""
+
+    stacks: Int[np.ndarray, "actions depth"]
+    kept: Int[np.ndarray, "actions"]
+
+
+class Steps(NamedTuple):
+    """PHP steps of a batch of traces, trace after trace, in the order they are taken."""
+
+    row: Int[np.ndarray, "S"]
+    """Which observation (flat, over all traces) the step sees."""
+    procedure: Int[np.ndarray, "S"]
+    counter: Int[np.ndarray, "S"]
+    last: Int[np.ndarray, "S"]
+    depth: Int[np.ndarray, "S"]
+    """Height of the stack before the step."""
+    choice: Int[np.ndarray, "S"]
+    known: Bool[np.ndarray, "S"]
+    """Whether the step came from an annotation."""
+    posterior_possible: Bool[np.ndarray, "S U"]
+    policy_possible: Bool[np.ndarray, "S U"]
+    offsets: Int[np.ndarray, "N+1"]
+    """Steps of trace i are `offsets[i]:offsets[i+1]`."""
+
+
+def graph_arrays(graph: CallGraph) -> GraphArrays:
+    """The arrays of a call graph."""
+    reaches = np.ascontiguousarray(graph.reaches)
+    return GraphArrays(
+        np.ascontiguousarray(graph.children),
+        np.ascontiguousarray(graph.can_act),
+        reaches,
+        np.ascontiguousarray(reaches.any(axis=2)),
+        graph.root,
+        graph.max_depth,
+    )
+
+
+def most_steps(graph: CallGraph, lengths: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
+    """A bound on the PHP steps of traces: at each time at most a stack's height of returns and of calls."""
+    return lengths * (2 * graph.max_depth - 1) + graph.max_depth
+
+
+def empty_steps(graph: CallGraph, size: int, traces: int) -> Steps:
+    """Room for so many steps."""
+    integers = [np.empty(size, dtype=np.int64) for _ in range(6)]
+    choices = graph.step_count
+    return Steps(
+        *integers,
+        np.zeros(size, dtype=bool),
+        np.empty((size, choices), dtype=bool),
+        np.empty((size, choices), dtype=bool),
+        np.zeros(traces + 1, dtype=np.int64),
+    )
+
+
+def trimmed(steps: Steps) -> Steps:
+    """Without the room that was not used."""
+    size = int(steps.offsets[-1])
+    return Steps(*(array[:size] for array in steps[:-1]), steps.offsets)
+
+
+def no_guide(actions: int) -> Guide:
+    """Nothing is known of the call structure."""
+    return Guide(np.full((actions, 1), -1, dtype=np.int64), np.full(actions, -1, dtype=np.int64))
+
+
+def guide(graph: CallGraph, actions: Int[np.ndarray, "S"], annotations: Annotations) -> Guide:
+    """Annotations in terms of the call graph's own procedures, checked to be walkable in it."""
+    unknown = [name for name in annotations.procedures if name not in graph.procedures]
+    used = np.unique(annotations.stacks[annotations.stacks >= 0])
+    missing = [annotations.procedures[i] for i in used if annotations.procedures[i] in unknown]
+    if missing:
+        raise InputError(
+            f"the annotations name the procedure {missing[0]!r}, which the call graph lacks; it has "
+            f"{', '.join(graph.procedures)}"
+        )
+    renumber = np.array([*(graph.procedures.index(n) if n not in unknown else -1 for n in annotations.procedures), -1])
+    stacks = renumber[annotations.stacks].astype(np.int64)
+    known, depths = annotations.known, annotations.depths
+    _refuse(known & (stacks[:, 0] != graph.root), "does not begin with the call graph's root")
+    _refuse(depths > graph.max_depth, f"is deeper than the call graph's maximum of {graph.max_depth}")
+    may_call = np.zeros((len(graph.procedures) + 1, len(graph.procedures) + 1), dtype=bool)
+    for caller, callees in enumerate(graph.calls):
+        may_call[caller, list(callees)] = True
+    may_call[:, -1] = True
+    _refuse(~may_call[stacks[:, :-1], stacks[:, 1:]].all(axis=1), "has a call that the call graph does not allow")
+    top = stacks[np.arange(len(stacks)), np.maximum(depths - 1, 0)]
+    _refuse(known & ~graph.can_act[top, actions], "ends in a procedure that may not take the step's action")
+    return Guide(np.ascontiguousarray(stacks), annotations.kept.astype(np.int64))
+
+
+def _refuse(wrong: Bool[np.ndarray, "S"], why: str) -> None:
+    if wrong.any():
+        raise InputError(f"annotations: the stack of step {int(np.argmax(wrong))} {why}")

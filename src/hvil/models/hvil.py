@@ -1,0 +1,107 @@
+"""HVIL: policy and posterior trained together on sampled call structures (paper, Algorithm 2).
+
+Two phases an update: sample the steps without gradients, then evaluate them with gradients, all at once.
+"""
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from hvil.config import Config
+from hvil.inference.elbo import Terms, elbo_terms
+from hvil.inference.estimators import ESTIMATORS
+from hvil.learner import Loss, Structure
+from hvil.machine.arrays import Steps
+from hvil.models.bank import MlpBank
+from hvil.models.php import Batch, PolicyNetwork, PosteriorNetwork, prepare
+from hvil.models.php_policy import PhpPolicy
+from hvil.traces import Traces
+
+
+class HvilLearner(nn.Module):
+    """Learns procedures and their calls from traces by maximising the ELBO."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
+        self.generative = PolicyNetwork(config)
+        self.posterior = PosteriorNetwork(config)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the networks are."""
+        return next(self.parameters()).device
+
+    def loss(self, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
+        """One sample of the objective's gradient estimator, summed over the batch."""
+        batch = prepare(traces, self.config, self.device)
+        context = self.posterior.context(batch)
+        steps = self.posterior.walk(batch, context, rng)
+        terms = elbo_terms(self.generative, self.posterior, batch, context, steps)
+        weight = entropy_weight(self.config, update)
+        total = ESTIMATORS[self.config.model.estimator](terms, weight)
+        if self.config.model.input_sparsity:
+            total = total + self.config.model.input_sparsity * input_sparsity(self.generative)
+        return Loss(total, _metrics(terms, weight, len(traces), len(traces.actions)))
+
+    def policy(self) -> PhpPolicy:
+        """The policy as it is now."""
+        return PhpPolicy(self.generative)
+
+    def terms(self, traces: Traces, rng: np.random.Generator) -> tuple[Steps, Terms]:
+        """Sample a call structure of each trace; the steps and their terms, without gradients."""
+        with torch.no_grad():
+            batch = prepare(traces, self.config, self.device)
+            context = self.posterior.context(batch)
+            steps = self.posterior.walk(batch, context, rng)
+            return steps, elbo_terms(self.generative, self.posterior, batch, context, steps)
+
+    def infer(self, traces: Traces, rng: np.random.Generator | None = None) -> Structure:
+        """The call structure of each trace: sampled from the posterior, or its most likely step at each turn."""
+        with torch.no_grad():
+            batch = prepare(traces, self.config, self.device)
+            context = self.posterior.context(batch)
+            steps = self.posterior.walk(batch, context, rng or np.random.default_rng(0), greedy=rng is None)
+            terms = elbo_terms(self.generative, self.posterior, batch, context, steps)
+        return structure(batch, steps, terms)
+
+
+def entropy_weight(config: Config, update: int) -> float:
+    """The schedule w = w_0 · decay^⌊update / interval⌋."""
+    model = config.model
+    return model.entropy_weight * model.entropy_decay ** (update // model.entropy_decay_interval)
+
+
+def input_sparsity(policy: PolicyNetwork) -> Tensor:
+    """Group lasso: the sum over procedures and inputs of the norm of the weights that leave the input."""
+    if not isinstance(policy.bank, MlpBank):
+        return torch.stack([p.new_zeros(()) for p in policy.parameters()]).sum()
+    # The gradient of a norm at zero is not defined; a column that has become zero may stay there.
+    norms: Float[Tensor, "H inputs"] = (policy.bank.weight1.square().sum(dim=2) + 1e-12).sqrt()
+    return norms.sum()
+
+
+def structure(batch: Batch, steps: Steps, terms: Terms) -> Structure:
+    """Sampled steps in the form that others read."""
+    trace = np.repeat(np.arange(len(batch.rows) - 1), np.diff(steps.offsets))
+    return Structure(
+        trace,
+        steps.row - batch.rows[trace],
+        steps.procedure,
+        steps.counter,
+        steps.last,
+        steps.depth,
+        steps.choice,
+        terms.log_q.numpy(force=True),
+    )
+
+
+def _metrics(terms: Terms, weight: float, traces: int, actions: int) -> dict[str, float]:
+    values = torch.stack([terms.kl.detach().sum(), terms.entropy.detach().sum()]).tolist()
+    return {
+        "elbo": -values[0] / traces,
+        "entropy": values[1] / traces,
+        "entropy_weight": weight,
+        "php_steps_per_action": len(terms.kl) / actions,
+    }

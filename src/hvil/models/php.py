@@ -1,0 +1,230 @@
+"""The two copies of the procedures: the policy `p`, which sees observations, and the posterior `q`, which sees traces.
+
+Letters: N traces, R rows (observations of all traces), S steps, U choices, B context.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from hvil.config import Config
+from hvil.machine import batched, kernels
+from hvil.machine.arrays import Guide, Steps, empty_steps, graph_arrays, guide, most_steps, no_guide, trimmed
+from hvil.models.bank import FrameInputs, Frames, Groups, MlpBank, ModuleBank, grouped
+from hvil.models.convnet import FEATURES, ConvNet, image_layout, split_image
+from hvil.traces import Traces
+
+IMPOSSIBLE = -1e9
+"""Score of an impossible choice: as good as −∞, without its 0·∞ in gradients."""
+
+
+class Batch(NamedTuple):
+    """A batch of traces, ready for the networks."""
+
+    observations: Float[Tensor, "R D"]
+    emitted: Int[np.ndarray, "R"]
+    """The action at each row; the number of actions (∅) at each trace's last."""
+    rows: Int[np.ndarray, "N_plus_1"]
+    """Where each trace's rows begin."""
+    guide: Guide
+    """The stacks that are known."""
+
+
+def prepare(traces: Traces, config: Config, device: torch.device) -> Batch:
+    """Traces as tensors; annotations become the guide if the settings use them."""
+    rows = traces.observation_offsets
+    emitted = np.full(rows[-1], len(traces.action_names), dtype=np.int64)
+    emitted[np.arange(len(traces.actions)) + np.repeat(np.arange(len(traces)), traces.lengths)] = traces.actions
+    use = config.model.annotations == "use" and traces.annotations is not None
+    known = guide(config.graph, traces.actions, traces.annotations) if use and traces.annotations else None
+    flat = np.array(traces.observations, dtype=np.float32).reshape(rows[-1], -1)
+    if traces.observations.dtype == np.uint8:
+        flat /= 255
+    return Batch(torch.from_numpy(flat).to(device), emitted, rows, known or no_guide(len(traces.actions)))
+
+
+class ConvNetProcedure(nn.Module):
+    """The paper's ConvNet as one procedure's network: image in, frame inputs and other numbers beside the 50 units."""
+
+    def __init__(self, shape: tuple[int, ...], extra: int, outputs: int) -> None:
+        super().__init__()
+        self.layout = image_layout(shape)
+        self.network = ConvNet(self.layout, self.layout.numbers + extra, outputs)
+
+    def forward(self, observations: Float[Tensor, "rows D"], extra: Float[Tensor, "rows F"]) -> Float[Tensor, "rows O"]:
+        """Scores of each row."""
+        images, numbers = split_image(self.layout, observations)
+        scores: Tensor = self.network(images, torch.cat([numbers, extra], dim=1))
+        return scores
+
+
+class PolicyNetwork(nn.Module):
+    """The generative procedures p(u | h, τ, last, o)."""
+
+    bank: MlpBank | ModuleBank
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.graph = config.graph
+        self.arrays = graph_arrays(config.graph)
+        frame = FrameInputs.of(config.model, config.graph.step_count)
+        count = len(config.graph.procedures)
+        shape = config.observation_shape
+        self.width = int(np.prod(shape))
+        if config.model.network == "convnet":
+            self.bank = ModuleBank(count, lambda: ConvNetProcedure(shape, frame.width, config.graph.step_count), frame)
+        else:
+            self.bank = MlpBank(count, self.width, config.model.hidden, frame)
+
+    def possible(
+        self, procedure: Int[np.ndarray, "S"], counter: Int[np.ndarray, "S"], depth: Int[np.ndarray, "S"]
+    ) -> Bool[np.ndarray, "S U"]:
+        """The policy's masks."""
+        calls = batched.policy_calls(self.arrays, procedure, depth)
+        return np.concatenate([self.arrays.can_act[procedure], (counter > 0)[:, None], calls], axis=1)
+
+    def log_probs(
+        self,
+        observations: Float[Tensor, "S D"],
+        procedure: Int[np.ndarray, "S"],
+        counter: Int[np.ndarray, "S"],
+        last: Int[np.ndarray, "S"],
+        depth: Int[np.ndarray, "S"],
+    ) -> Float[Tensor, "S U"]:
+        """Masked log-probabilities of all choices, for rows in any order."""
+        groups = grouped(procedure, len(self.graph.procedures))
+        frames = Frames(counter[groups.order], last[groups.order])
+        order = torch.from_numpy(groups.order).to(observations.device)
+        scores = self.bank(observations[order], frames, groups)
+        back = torch.empty_like(order)
+        back[order] = torch.arange(len(order), device=order.device)
+        return masked_log_softmax(scores[back], self.possible(procedure, counter, depth))
+
+
+class PosteriorNetwork(nn.Module):
+    """The inference procedures q(u | h, τ, last, b_t) and the recurrent network that makes b_t from a trace."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.graph = config.graph
+        self.arrays = graph_arrays(config.graph)
+        self.sees = config.model.posterior_sees
+        self.actions = len(config.action_names)
+        width = int(np.prod(config.observation_shape))
+        self.encoder: ConvNetProcedure | None = None
+        if config.model.network == "convnet":
+            self.encoder = ConvNetProcedure(config.observation_shape, 0, FEATURES)
+            width = FEATURES
+        units = config.model.context
+        self.past = nn.LSTM(width + self.actions + 1, units)
+        self.future = None if self.sees == "no-future" else nn.LSTM(width + self.actions + 1, units)
+        frame = FrameInputs.of(config.model, config.graph.step_count)
+        contexts = units * (1 if self.future is None else 2)
+        self.bank = MlpBank(len(config.graph.procedures), contexts, config.model.hidden, frame)
+
+    def context(self, batch: Batch) -> Float[Tensor, "R B"]:
+        """The posterior context b_t of each row."""
+        x = self._inputs(batch)
+        lengths = np.diff(batch.rows)
+        times = np.arange(int(lengths.max()))[:, None]
+        inside = times < lengths
+        ahead = np.where(inside, batch.rows[:-1] + times, batch.rows[:-1])
+        back = np.where(inside, batch.rows[1:] - 1 - times, batch.rows[:-1])
+        contexts = [_run(self.past, x, ahead, inside)]
+        if self.future is not None:
+            contexts.append(_run(self.future, x, back, inside))
+        return torch.cat(contexts, dim=1)
+
+    def _inputs(self, batch: Batch) -> Float[Tensor, "R inputs"]:
+        observations = batch.observations
+        if self.sees == "no-final":
+            final = torch.zeros(len(observations), 1, device=observations.device)
+            final[torch.from_numpy(batch.rows[1:] - 1).to(final.device)] = 1
+            observations = observations * (1 - final)
+        if self.encoder is not None:
+            observations = torch.relu(self.encoder(observations, observations.new_zeros(len(observations), 0)))
+        actions = torch.from_numpy(batch.emitted).to(observations.device)
+        return torch.cat([observations, nn.functional.one_hot(actions, self.actions + 1).to(observations)], dim=1)
+
+    def walk(
+        self, batch: Batch, context: Float[Tensor, "R B"], rng: np.random.Generator, greedy: bool = False
+    ) -> Steps:
+        """Sample (or, greedy, choose) the PHP steps of each trace, without gradients."""
+        room = most_steps(self.graph, np.diff(batch.rows) - 1)
+        offsets = np.concatenate([[0], np.cumsum(room)])
+        uniforms = rng.random(int(offsets[-1]))
+        if context.device.type != "cpu":
+            return self.walk_batched(batch, context, uniforms, offsets, greedy)
+        steps = empty_steps(self.graph, int(offsets[-1]), len(room))
+        kernels.walk(
+            self.arrays,
+            self.bank.arrays(),
+            context.detach().numpy(),
+            batch.emitted,
+            batch.rows,
+            batch.guide,
+            uniforms,
+            offsets,
+            greedy,
+            steps,
+        )
+        return trimmed(steps)
+
+    def walk_batched(
+        self,
+        batch: Batch,
+        context: Float[Tensor, "R B"],
+        uniforms: Float[np.ndarray, "total"],
+        offsets: Int[np.ndarray, "N_plus_1"],
+        greedy: bool = False,
+    ) -> Steps:
+        """The walk, all traces abreast, the networks on their device."""
+
+        def log_probabilities(
+            rows: Int[np.ndarray, "M"], tops: batched.Tops, possible: Bool[np.ndarray, "M U"]
+        ) -> Float[np.ndarray, "M U"]:
+            groups = grouped(tops.procedure, len(self.graph.procedures))
+            frames = Frames(tops.counter[groups.order], tops.last[groups.order])
+            place = torch.from_numpy(rows[groups.order]).to(context.device)
+            scores = np.empty(possible.shape, dtype=np.float32)
+            scores[groups.order] = self.bank(context[place], frames, groups).cpu().numpy()
+            return masked_log_softmax(torch.from_numpy(scores), possible).numpy()
+
+        with torch.no_grad():
+            return batched.walk(
+                self.graph, log_probabilities, batch.emitted, batch.rows, batch.guide, uniforms, offsets, greedy
+            )
+
+
+def masked_log_softmax(scores: Float[Tensor, "S U"], possible: Bool[np.ndarray, "S U"]) -> Float[Tensor, "S U"]:
+    """Log-probabilities over the possible choices; an impossible one gets about `IMPOSSIBLE`."""
+    mask = torch.from_numpy(possible).to(scores.device)
+    return torch.where(mask, scores, IMPOSSIBLE).log_softmax(dim=1)
+
+
+def evaluate_steps(
+    bank: MlpBank | ModuleBank, features: Float[Tensor, "R D"], steps: Steps, groups: Groups
+) -> Float[Tensor, "S U"]:
+    """Scores of the steps that `groups` sorts, in that order."""
+    order = groups.order
+    rows = torch.from_numpy(steps.row[order]).to(features.device)
+    scores: Tensor = bank(features.index_select(0, rows), Frames(steps.counter[order], steps.last[order]), groups)
+    return scores
+
+
+def _run(
+    network: nn.LSTM, x: Float[Tensor, "R I"], index: Int[np.ndarray, "times N"], inside: Bool[np.ndarray, "times N"]
+) -> Float[Tensor, "R units"]:
+    """A recurrent network over traces laid out as `index` says, back in the order of the rows.
+
+    Padding, not packing: packed sequences leave the fused kernel on the CPU and are ten times slower.
+    """
+    place = torch.from_numpy(index).to(x.device)
+    output, _ = network(x[place.ravel()].reshape(*index.shape, -1))
+    source = np.empty(len(x), dtype=np.int64)
+    source[index[inside]] = np.flatnonzero(inside.ravel())
+    flat: Tensor = output.reshape(-1, output.shape[-1])
+    return flat.index_select(0, torch.from_numpy(source).to(x.device))
