@@ -9,12 +9,14 @@ Letters: N traces, S actions of all traces together (so S + N observations), D d
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num, Shaped
 
 from hvil.errors import InputError
+
+P = TypeVar("P")
 
 OBSERVATION_DTYPES = ("float32", "uint8", "int32", "int64", "bool")
 
@@ -77,7 +79,7 @@ class Annotations:
 
     def take(self, steps: Int[np.ndarray, "K"]) -> "Annotations":
         """The annotations of the given steps."""
-        return Annotations(self.procedures, self.stacks[steps], self.kept[steps])
+        return _part(self, stacks=self.stacks[steps], kept=self.kept[steps])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Annotations):
@@ -180,13 +182,15 @@ class Traces:
         lengths = self.lengths[chosen]
         steps = _ranges(self.offsets[chosen], lengths)
         rows = _ranges(self.observation_offsets[chosen], lengths + 1)
-        return replace(
+        offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        return _part(
             self,
             observations=self.observations[rows],
             actions=self.actions[steps],
-            offsets=np.concatenate([[0], np.cumsum(lengths)]),
+            offsets=offsets,
             annotations=None if self.annotations is None else self.annotations.take(steps),
-            metadata={name: values[chosen] for name, values in self.metadata.items()},
+            metadata=MappingProxyType({name: values[chosen] for name, values in self.metadata.items()}),
         )
 
     def __iter__(self) -> Iterator["Traces"]:
@@ -357,6 +361,16 @@ def _chosen(index: int | slice | Sequence[int] | np.ndarray, count: int) -> Int[
     if not len(chosen):
         raise InputError("no traces chosen: a set needs at least one")
     return chosen
+
+
+def _part(whole: P, **changed: Any) -> P:
+    """A copy with other fields, unchecked: part of a valid set is valid, and a training loop cuts one each update."""
+    part = object.__new__(type(whole))
+    for name, value in (vars(whole) | changed).items():
+        if isinstance(value, np.ndarray):
+            value.flags.writeable = False
+        object.__setattr__(part, name, value)
+    return part
 
 
 def _ranges(starts: Int[np.ndarray, "K"], lengths: Int[np.ndarray, "K"]) -> Int[np.ndarray, "total"]:
