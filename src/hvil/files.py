@@ -24,6 +24,8 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(target)
     if target.is_dir():
         raise InputError(f"{target}: is a directory, expected a file name")
+    if target.exists() and not target.is_file():
+        raise InputError(f"{target}: is not a regular file and cannot be replaced")
     if not target.parent.is_dir():
         raise InputError(f"{target}: the directory {target.parent} does not exist")
     try:

@@ -1,30 +1,39 @@
 """Ragged sets of observation–action traces: the data type that every learner reads.
 
 A set is flat arrays plus offsets, checked once at construction and never changed. Files are `traces_io`'s business,
-the meaning of a call structure is `machine.reference`'s.
+call structure that came with the data is in `annotations`.
 
-Letters: N traces, S actions of all traces together (so S + N observations), D depth of the annotated stacks.
+Letters: N traces, S actions of all traces together (so S + N observations).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num, Shaped
 
+from hvil.annotations import Annotations, join
+from hvil.arrays import integers, part_of, place, read_only, rows_of, selection, unique_names
 from hvil.errors import InputError
 
-P = TypeVar("P")
+__all__ = ["Annotations", "LengthStatistics", "Padded", "Traces", "concatenate"]
 
-OBSERVATION_DTYPES = ("float32", "uint8", "int32", "int64", "bool")
+OBSERVATION_DTYPES = {
+    **dict.fromkeys(("float16", "float32", "float64"), np.float32),
+    **dict.fromkeys(("int8", "int16", "uint16", "int32"), np.int32),
+    **dict.fromkeys(("uint32", "int64"), np.int64),
+    "uint8": np.uint8,
+    "bool": np.bool_,
+}
+"""What observations may be given as, and the type they are kept as."""
 
 
 class Padded(NamedTuple):
     """A batch of traces as rectangles, zero beyond each trace's end."""
 
-    observations: Num[np.ndarray, "N times *shape"]
+    observations: Num[np.ndarray, "N times *shape"] | Bool[np.ndarray, "N times *shape"]
     """o_t for t = 0..T, so `times` is the longest T plus one."""
     actions: Int[np.ndarray, "N times"]
     """a_t for t < T; the number of actions (the code of ∅) from T on."""
@@ -32,65 +41,13 @@ class Padded(NamedTuple):
     """T, the number of actions of each trace."""
 
 
-@dataclass(frozen=True, eq=False)
-class Annotations:
-    """Call structure that came with the traces, for all or some of their steps.
+class LengthStatistics(NamedTuple):
+    """How many actions the traces of a set have."""
 
-    The PHP steps of one time are always returns, then calls, then the action (a procedure cannot return before it has
-    acted), so the stack at the action and the number of frames kept from the time before say everything.
-    """
-
-    procedures: tuple[str, ...]
-    """Names; the stacks hold indices into them."""
-    stacks: Int[np.ndarray, "S D"]
-    """Procedures on the stack, root first, when the action is taken; -1 pads; a row of -1: a step not annotated."""
-    kept: Int[np.ndarray, "S"]
-    """How many of these frames were there at the time before; 1 at a trace's start (the root); -1 if not known."""
-
-    @property
-    def known(self) -> Bool[np.ndarray, "S"]:
-        """Which steps are annotated."""
-        if self.stacks.shape[1] == 0:
-            return np.zeros(len(self.stacks), dtype=bool)
-        return np.asarray(self.stacks[:, 0] >= 0)
-
-    @property
-    def depths(self) -> Int[np.ndarray, "S"]:
-        """Height of the stack at each step, 0 where it is not known."""
-        return np.asarray((self.stacks >= 0).sum(axis=1))
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "procedures", _names(self.procedures, "procedure"))
-        object.__setattr__(self, "stacks", _integers(self.stacks, "annotation stacks", np.int16, dimensions=2))
-        object.__setattr__(self, "kept", _integers(self.kept, "annotation kept", np.int16, dimensions=1))
-        stacks, kept = self.stacks, self.kept
-        if len(kept) != len(stacks):
-            raise InputError(f"annotations: {len(stacks)} stacks but {len(kept)} kept counts; one each a step")
-        if stacks.size and (stacks.max() >= len(self.procedures) or stacks.min() < -1):
-            step = int(np.argmax(((stacks >= len(self.procedures)) | (stacks < -1)).any(axis=1)))
-            raise InputError(f"annotations: step {step} names a procedure outside 0..{len(self.procedures) - 1}")
-        filled = stacks >= 0
-        if stacks.shape[1] > 1 and (filled[:, 1:] & ~filled[:, :-1]).any():
-            step = int(np.argmax((filled[:, 1:] & ~filled[:, :-1]).any(axis=1)))
-            raise InputError(f"annotations: the stack of step {step} has a hole (-1 may only stand at the end)")
-        wrong = ((kept < -1) | (kept == 0) | (kept > filled.sum(axis=1))) & self.known
-        if wrong.any():
-            raise InputError(f"annotations: step {int(np.argmax(wrong))} keeps more frames than its stack has, or none")
-
-    def take(self, steps: Int[np.ndarray, "K"]) -> "Annotations":
-        """The annotations of the given steps."""
-        return _part(self, stacks=self.stacks[steps], kept=self.kept[steps])
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Annotations):
-            return NotImplemented
-        return (
-            self.procedures == other.procedures
-            and _same_up_to_padding(self.stacks, other.stacks)
-            and np.array_equal(self.kept, other.kept)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
+    shortest: int
+    mean: float
+    median: float
+    longest: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,20 +70,17 @@ class Traces:
     """Facts about the whole set, such as the task."""
 
     def __post_init__(self) -> None:
-        observations = np.ascontiguousarray(self.observations).view()
-        if observations.dtype == np.float64:
-            observations = observations.astype(np.float32)
         set_ = object.__setattr__
-        set_(self, "observations", observations)
-        set_(self, "actions", _integers(self.actions, "actions", np.int32, dimensions=1))
-        set_(self, "offsets", _integers(self.offsets, "offsets", np.int64, dimensions=1))
-        set_(self, "action_names", _names(self.action_names, "action"))
-        set_(self, "observation_names", _names(self.observation_names, "observation"))
-        set_(self, "metadata", MappingProxyType({k: np.ascontiguousarray(v) for k, v in self.metadata.items()}))
-        set_(self, "attributes", MappingProxyType(dict(self.attributes)))
+        set_(self, "observations", _observations(self.observations))
+        set_(self, "actions", integers(self.actions, "actions", np.int32, dimensions=1))
+        set_(self, "offsets", integers(self.offsets, "offsets", np.int64, dimensions=1))
+        set_(self, "action_names", unique_names(self.action_names, "action"))
+        set_(self, "observation_names", unique_names(self.observation_names, "observation"))
+        metadata = {str(name): _metadata(values) for name, values in self.metadata.items()}
+        set_(self, "metadata", MappingProxyType(metadata))
+        attributes = {str(name): str(value) for name, value in self.attributes.items()}
+        set_(self, "attributes", MappingProxyType(attributes))
         _validate(self)
-        for array in (self.observations, self.actions, self.offsets):
-            array.flags.writeable = False
 
     @staticmethod
     def from_episodes(
@@ -144,13 +98,19 @@ class Traces:
         if not actions:
             raise InputError("no traces: a set needs at least one")
         for i, (o, a) in enumerate(zip(observations, actions, strict=True)):
+            if not len(a):
+                raise InputError(f"trace {i} is empty; a trace has at least one action")
             if len(o) != len(a) + 1:
                 raise InputError(f"trace {i}: {len(a)} actions need {len(a) + 1} observations, found {len(o)}")
-        offsets = np.concatenate([[0], np.cumsum([len(a) for a in actions])])
+            if np.shape(o)[1:] != np.shape(observations[0])[1:]:
+                shapes = f"{np.shape(o)[1:]}, those of trace 0 {np.shape(observations[0])[1:]}"
+                raise InputError(f"trace {i}: its observations have the shape {shapes}")
+            if np.ndim(a) != 1:
+                raise InputError(f"trace {i}: its actions must have 1 dimension, found {np.ndim(a)}")
         return Traces(
             np.concatenate([np.asarray(o) for o in observations]),
             np.concatenate([np.asarray(a) for a in actions]),
-            offsets,
+            np.cumsum([0, *(len(a) for a in actions)]),
             tuple(action_names),
             tuple(observation_names),
             annotations,
@@ -176,21 +136,43 @@ class Traces:
         """Shape of one observation."""
         return tuple(self.observations.shape[1:])
 
+    @property
+    def observation_space(self) -> Any:
+        """The observations as a Gymnasium space: their shape and type, without bounds of their own."""
+        from gymnasium.spaces import Box
+
+        dtype = self.observations.dtype
+        if dtype.kind == "f":
+            return Box(-np.inf, np.inf, self.observation_shape, np.float32)
+        if dtype.kind == "b":
+            return Box(0, 1, self.observation_shape, np.uint8)
+        return Box(np.iinfo(dtype).min, np.iinfo(dtype).max, self.observation_shape, dtype.type)
+
+    @property
+    def action_space(self) -> Any:
+        """The actions as a Gymnasium space; ∅ is not among them."""
+        from gymnasium.spaces import Discrete
+
+        return Discrete(len(self.action_names))
+
+    def length_statistics(self) -> LengthStatistics:
+        """The shortest, mean, median and longest trace, in actions."""
+        lengths = self.lengths
+        return LengthStatistics(
+            int(lengths.min()), float(lengths.mean()), float(np.median(lengths)), int(lengths.max())
+        )
+
     def __getitem__(self, index: int | slice | Sequence[int] | np.ndarray) -> "Traces":
         """Some of the traces, in the given order; an integer gives a set of one."""
-        chosen = _chosen(index, len(self))
-        lengths = self.lengths[chosen]
-        steps = _ranges(self.offsets[chosen], lengths)
-        rows = _ranges(self.observation_offsets[chosen], lengths + 1)
-        offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        return _part(
+        chosen = selection(index, len(self))
+        steps, rows = rows_of(self.offsets, chosen), rows_of(self.observation_offsets, chosen)
+        return part_of(
             self,
             observations=self.observations[rows],
             actions=self.actions[steps],
-            offsets=offsets,
+            offsets=np.concatenate([[0], np.cumsum(self.lengths[chosen])]),
             annotations=None if self.annotations is None else self.annotations.take(steps),
-            metadata=MappingProxyType({name: values[chosen] for name, values in self.metadata.items()}),
+            metadata=MappingProxyType({name: read_only(values[chosen]) for name, values in self.metadata.items()}),
         )
 
     def __iter__(self) -> Iterator["Traces"]:
@@ -202,6 +184,8 @@ class Traces:
 
     def split(self, first: int | float) -> tuple["Traces", "Traces"]:
         """Two sets: the first `first` traces (a count, or a fraction below 1) and the rest."""
+        if isinstance(first, float) and not 0 < first < 1:
+            raise InputError(f"cannot split off a fraction of {first}: expected a number between 0 and 1, or a count")
         count = round(first * len(self)) if isinstance(first, float) else first
         if not 0 < count < len(self):
             raise InputError(f"cannot split {len(self)} traces into {count} and {len(self) - count}: both need one")
@@ -218,11 +202,11 @@ class Traces:
         return Padded(observations, actions, lengths)
 
     def __repr__(self) -> str:
-        lengths = self.lengths
+        lengths = self.length_statistics()
         annotated = "" if self.annotations is None else f", {self.annotations.known.mean():.0%} of steps annotated"
         task = f" of {self.attributes['task']}" if "task" in self.attributes else ""
         return (
-            f"Traces({len(self)} traces{task}, {lengths.min()}–{lengths.max()} actions (mean {lengths.mean():.1f}), "
+            f"Traces({len(self)} traces{task}, {lengths.shortest}–{lengths.longest} actions (mean {lengths.mean:.1f}), "
             f"{len(self.action_names)} kinds of action, observations {self.observation_shape} "
             f"{self.observations.dtype}{annotated})"
         )
@@ -240,43 +224,63 @@ class Traces:
             and self.annotations == other.annotations
             and self.attributes == other.attributes
             and self.metadata.keys() == other.metadata.keys()
-            and all(np.array_equal(self.metadata[name], other.metadata[name]) for name in self.metadata)
+            and all(_same(self.metadata[name], other.metadata[name]) for name in self.metadata)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
 
 def concatenate(parts: Sequence[Traces]) -> Traces:
-    """One set out of several with the same spaces; annotations and metadata are kept if all parts have them."""
+    """One set out of several with the same spaces; whatever else not all parts have in common is left out."""
+    if not parts:
+        raise InputError("no sets of traces to join")
     first = parts[0]
     for part in parts[1:]:
         if (part.action_names, part.observation_shape) != (first.action_names, first.observation_shape):
             raise InputError("sets with different actions or observations cannot be joined")
     shifts = np.cumsum([0] + [len(part.actions) for part in parts[:-1]])
-    names = set.intersection(*(set(part.metadata) for part in parts))
+    shared = [name for name in first.metadata if all(_joinable(name, first, part) for part in parts)]
+    named = all(part.observation_names == first.observation_names for part in parts)
     return replace(
         first,
         observations=np.concatenate([part.observations for part in parts]),
         actions=np.concatenate([part.actions for part in parts]),
         offsets=np.concatenate([[0], *(part.offsets[1:] + shift for part, shift in zip(parts, shifts, strict=True))]),
-        annotations=_joined([part.annotations for part in parts]),
-        metadata={name: np.concatenate([part.metadata[name] for part in parts]) for name in sorted(names)},
+        observation_names=first.observation_names if named else (),
+        annotations=join([part.annotations for part in parts]),
+        metadata={name: np.concatenate([part.metadata[name] for part in parts]) for name in shared},
+        attributes={k: v for k, v in first.attributes.items() if all(part.attributes.get(k) == v for part in parts)},
     )
 
 
-def _joined(parts: Sequence[Annotations | None]) -> Annotations | None:
-    given = [part for part in parts if part is not None]
-    if len(given) < len(parts) or any(part.procedures != given[0].procedures for part in given):
-        return None
-    depth = max(part.stacks.shape[1] for part in given)
-    stacks = [np.pad(p.stacks, ((0, 0), (0, depth - p.stacks.shape[1])), constant_values=-1) for p in given]
-    return Annotations(given[0].procedures, np.concatenate(stacks), np.concatenate([part.kept for part in given]))
+def _joinable(name: str, first: Traces, part: Traces) -> bool:
+    if name not in part.metadata:
+        return False
+    one, other = first.metadata[name], part.metadata[name]
+    return one.shape[1:] == other.shape[1:] and (one.dtype.kind == "U") == (other.dtype.kind == "U")
+
+
+def _same(one: Shaped[np.ndarray, "..."], other: Shaped[np.ndarray, "..."]) -> bool:
+    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f"))
+
+
+def _observations(values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    if array.dtype.name not in OBSERVATION_DTYPES:
+        raise InputError(f"observations are {array.dtype}; allowed: {', '.join(sorted(OBSERVATION_DTYPES))}")
+    if array.ndim == 0 or 0 in array.shape[1:]:
+        raise InputError(f"observations of the shape {array.shape}: expected rows of at least one number each")
+    with np.errstate(over="ignore"):  # what is too large for float32 is found when looking for infinities
+        return read_only(np.ascontiguousarray(array, dtype=OBSERVATION_DTYPES[array.dtype.name]))
+
+
+def _metadata(values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    return read_only(np.asarray(array, dtype=array.dtype.newbyteorder("=")))
 
 
 def _validate(traces: Traces) -> None:
     observations, actions, offsets = traces.observations, traces.actions, traces.offsets
-    if str(observations.dtype) not in OBSERVATION_DTYPES:
-        raise InputError(f"observations are {observations.dtype}; allowed: {', '.join(OBSERVATION_DTYPES)}")
     if len(offsets) < 2:
         raise InputError("no traces: a set needs at least one")
     if offsets[0] != 0 or offsets[-1] != len(actions):
@@ -296,7 +300,7 @@ def _validate(traces: Traces) -> None:
         )
     wrong = (actions < 0) | (actions >= len(traces.action_names))
     if wrong.any():
-        i, step = _place(offsets, int(np.argmax(wrong)))
+        i, step = place(offsets, int(np.argmax(wrong)))
         raise InputError(
             f"trace {i}, step {step}: action {actions[np.argmax(wrong)]} is out of range, expected "
             f"0..{len(traces.action_names) - 1}"
@@ -304,18 +308,18 @@ def _validate(traces: Traces) -> None:
     if observations.dtype == np.float32:
         row = _first_non_finite(observations)
         if row is not None:
-            i, step = _place(traces.observation_offsets, row)
+            i, step = place(traces.observation_offsets, row)
             raise InputError(f"trace {i}, step {step}: the observation has a value that is not finite")
     columns = int(np.prod(traces.observation_shape))
     if traces.observation_names and len(traces.observation_names) != columns:
         raise InputError(f"{len(traces.observation_names)} observation names for {columns} columns")
-    if traces.annotations is not None and len(traces.annotations.stacks) != len(actions):
-        raise InputError(f"annotations have {len(traces.annotations.stacks)} steps, the traces {len(actions)}")
+    if traces.annotations is not None:
+        traces.annotations.check_traces(offsets)
     for name, values in traces.metadata.items():
-        if values.ndim == 0 or len(values) != len(lengths) or values.dtype.hasobject:
-            raise InputError(
-                f"metadata {name!r} must be a plain array with one entry for each of {len(lengths)} traces"
-            )
+        if values.dtype.kind not in "biufU" or (values.dtype.itemsize > 8 and values.dtype.kind != "U"):
+            raise InputError(f"metadata {name!r} holds {values.dtype}; expected numbers, booleans or text")
+        if values.ndim == 0 or len(values) != len(lengths):
+            raise InputError(f"metadata {name!r} must have one entry for each of {len(lengths)} traces")
 
 
 def _first_non_finite(observations: Float[np.ndarray, "rows *shape"]) -> int | None:
@@ -325,60 +329,3 @@ def _first_non_finite(observations: Float[np.ndarray, "rows *shape"]) -> int | N
             return None
     finite = np.isfinite(observations).reshape(len(observations), -1).all(axis=1)
     return None if finite.all() else int(np.argmin(finite))
-
-
-def _place(offsets: Int[np.ndarray, "N_plus_1"], flat: int) -> tuple[int, int]:
-    trace = int(np.searchsorted(offsets, flat, side="right")) - 1
-    return trace, flat - int(offsets[trace])
-
-
-def _names(names: Sequence[str], what: str) -> tuple[str, ...]:
-    names = tuple(str(name) for name in names)
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"{what} name {twice!r} stands twice")
-    return names
-
-
-def _integers(values: Any, what: str, dtype: type, dimensions: int) -> np.ndarray:
-    array = np.asarray(values)
-    if array.dtype.kind not in "iu":
-        raise InputError(f"{what} must be whole numbers, found {array.dtype}")
-    if array.ndim != dimensions:
-        raise InputError(f"{what} must have {dimensions} dimension(s), found {array.ndim}")
-    limits = np.iinfo(dtype)
-    if array.size and (int(array.max()) > limits.max or int(array.min()) < limits.min):
-        raise InputError(f"{what} hold a number outside {limits.min}..{limits.max}")
-    return np.ascontiguousarray(array, dtype=dtype).view()
-
-
-def _chosen(index: int | slice | Sequence[int] | np.ndarray, count: int) -> Int[np.ndarray, "K"]:
-    if isinstance(index, int | np.integer):
-        if not -count <= index < count:
-            raise IndexError(f"trace {index} of {count}")
-        return np.array([index % count])
-    chosen = np.arange(count)[index if isinstance(index, slice) else np.asarray(index)]
-    if not len(chosen):
-        raise InputError("no traces chosen: a set needs at least one")
-    return chosen
-
-
-def _part(whole: P, **changed: Any) -> P:
-    """A copy with other fields, unchecked: part of a valid set is valid, and a training loop cuts one each update."""
-    part = object.__new__(type(whole))
-    for name, value in (vars(whole) | changed).items():
-        if isinstance(value, np.ndarray):
-            value.flags.writeable = False
-        object.__setattr__(part, name, value)
-    return part
-
-
-def _ranges(starts: Int[np.ndarray, "K"], lengths: Int[np.ndarray, "K"]) -> Int[np.ndarray, "total"]:
-    """All indices of the ranges `start : start + length`, one after another, without a Python loop."""
-    ends = np.cumsum(lengths)
-    return np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1])
-
-
-def _same_up_to_padding(a: Int[np.ndarray, "S D"], b: Int[np.ndarray, "S E"]) -> bool:
-    depth = min(a.shape[1], b.shape[1])
-    return bool(np.array_equal(a[:, :depth], b[:, :depth]) and (a[:, depth:] < 0).all() and (b[:, depth:] < 0).all())

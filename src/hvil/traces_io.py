@@ -1,4 +1,4 @@
-"""Trace files: `save` and `load`, and the `.npz` form; `parquet_io` and `minari_io` have the other forms.
+"""Trace files: `save` and `load`, and the `.npz` form. Parquet and Minari have modules of their own.
 
 `.npz` holds `observations`, `actions`, `offsets`, names, annotations and metadata as plain arrays.
 """
@@ -24,7 +24,7 @@ def save(traces: Traces, path: str | os.PathLike[str]) -> None:
     elif _kind(path) == ".npz":
         write_npz(path, _arrays(traces))
     else:
-        from hvil.parquet_io import write_parquet
+        from hvil.parquet_writer import write_parquet
 
         write_atomically(path, lambda temporary: write_parquet(traces, temporary))
 
@@ -41,7 +41,7 @@ def load(path: str | os.PathLike[str]) -> Traces:
     try:
         if kind == ".npz":
             return _from_arrays(read_npz(path))
-        from hvil.parquet_io import read_parquet
+        from hvil.parquet_reader import read_parquet
 
         return read_parquet(path)
     except InputError as error:
@@ -107,7 +107,7 @@ def _from_arrays(arrays: Mapping[str, np.ndarray]) -> Traces:
         _strings(arrays, "observation_names") or (),
         annotations,
         {k.removeprefix("metadata."): v for k, v in arrays.items() if k.startswith("metadata.")},
-        _attributes(str(arrays["attributes"])) if "attributes" in arrays else {},
+        _attributes("".join(_strings(arrays, "attributes") or ("{}",))),
     )
 
 
