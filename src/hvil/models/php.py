@@ -15,6 +15,7 @@ from hvil.machine import batched, kernels
 from hvil.machine.arrays import Guide, Steps, empty_steps, graph_arrays, guide, most_steps, no_guide, trimmed
 from hvil.models.bank import FrameInputs, Frames, Groups, MlpBank, ModuleBank, grouped
 from hvil.models.convnet import FEATURES, ConvNet, image_layout, split_image
+from hvil.models.ragged_lstm import run_ragged
 from hvil.traces import Traces
 
 IMPOSSIBLE = -1e9
@@ -128,14 +129,9 @@ class PosteriorNetwork(nn.Module):
     def context(self, batch: Batch) -> Float[Tensor, "R B"]:
         """The posterior context b_t of each row."""
         x = self._inputs(batch)
-        lengths = np.diff(batch.rows)
-        times = np.arange(int(lengths.max()))[:, None]
-        inside = times < lengths
-        ahead = np.where(inside, batch.rows[:-1] + times, batch.rows[:-1])
-        back = np.where(inside, batch.rows[1:] - 1 - times, batch.rows[:-1])
-        contexts = [_run(self.past, x, ahead, inside)]
+        contexts = [run_ragged(self.past, x, batch.rows, backwards=False)]
         if self.future is not None:
-            contexts.append(_run(self.future, x, back, inside))
+            contexts.append(run_ragged(self.future, x, batch.rows, backwards=True))
         return torch.cat(contexts, dim=1)
 
     def _inputs(self, batch: Batch) -> Float[Tensor, "R inputs"]:
@@ -213,18 +209,3 @@ def evaluate_steps(
     rows = torch.from_numpy(steps.row[order]).to(features.device)
     scores: Tensor = bank(features.index_select(0, rows), Frames(steps.counter[order], steps.last[order]), groups)
     return scores
-
-
-def _run(
-    network: nn.LSTM, x: Float[Tensor, "R I"], index: Int[np.ndarray, "times N"], inside: Bool[np.ndarray, "times N"]
-) -> Float[Tensor, "R units"]:
-    """A recurrent network over traces laid out as `index` says, back in the order of the rows.
-
-    Padding, not packing: packed sequences leave the fused kernel on the CPU and are ten times slower.
-    """
-    place = torch.from_numpy(index).to(x.device)
-    output, _ = network(x[place.ravel()].reshape(*index.shape, -1))
-    source = np.empty(len(x), dtype=np.int64)
-    source[index[inside]] = np.flatnonzero(inside.ravel())
-    flat: Tensor = output.reshape(-1, output.shape[-1])
-    return flat.index_select(0, torch.from_numpy(source).to(x.device))
