@@ -1,0 +1,83 @@
+"""Karel as a task: demonstrations of a program with its call structure, and the environment to try a policy in."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hvil.domains.karel.environment import KarelEnv
+from hvil.domains.karel.generator import MAX_DRAWS, cut_world, generate
+from hvil.domains.karel.printer import print_program
+from hvil.domains.karel.programs import named_or_file
+from hvil.domains.karel.syntax import ACTIONS, OBSERVATIONS
+from hvil.domains.task import Task
+from hvil.errors import InputError
+from hvil.traces import Annotations, Traces
+
+
+class KarelTask(Task):
+    """A Karel program as the teacher.
+
+    The annotation is the program's own structure: the procedure `run`, and one procedure a loop body or branch. An
+    invocation that takes no action leaves no mark, because a procedure of the policy cannot return without acting;
+    whether it acts is decided by observations that its caller sees as well.
+    """
+
+    def __init__(self, argument: str, max_draws: int = MAX_DRAWS) -> None:
+        """Name the program.
+
+        Args:
+            argument: A to F, or the path of a file with a program in either form.
+            max_draws: random grids without a new group of demonstrations after which the generator gives up.
+        """
+        self.program = named_or_file(argument)
+        self.max_draws = max_draws
+        self._name = f"karel:{argument}"
+
+    @property
+    def name(self) -> str:
+        """`karel:F`."""
+        return self._name
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """The five actions of the robot."""
+        return ACTIONS
+
+    @property
+    def observation_names(self) -> tuple[str, ...]:
+        """The four sensors of the robot."""
+        return OBSERVATIONS
+
+    @property
+    def default_call_graph(self) -> str:
+        """A tree of depth 2 with 5 children: the paper's six procedures."""
+        return "tree:5x2"
+
+    def demonstrations(self, count: int, seed: int, progress: Callable[[int], None] | None = None) -> Traces:
+        """Runs of the program on random grids, in groups of five that together cover the program."""
+        try:
+            made = generate(self.program, count, seed, progress, self.max_draws)
+        except InputError as error:
+            raise InputError(f"{self.name}: {error}") from error
+        recording = made.recording
+        return Traces(
+            recording.observations,
+            recording.actions,
+            recording.offsets,
+            ACTIONS,
+            OBSERVATIONS,
+            Annotations(made.code.procedures, recording.stacks, recording.kept),
+            {"cells": made.grids.worlds.cells, "robot": made.grids.worlds.robots, "size": made.grids.sizes},
+            {"task": self.name, "program": print_program(self.program, one_line=True)},
+        )
+
+    def environment(self, render_mode: str | None = None) -> KarelEnv:
+        """The environment of this program."""
+        return KarelEnv(self.program, render_mode)
+
+    def reset_options(self, traces: Traces, index: int) -> dict[str, Any]:
+        """The initial world of a trace."""
+        try:
+            arrays = (traces.metadata[name][index] for name in ("cells", "robot", "size"))
+        except KeyError as error:
+            raise InputError(f"{self.name}: the traces hold no initial worlds (metadata {error})") from error
+        return {"world": cut_world(*arrays)}
