@@ -9,7 +9,7 @@ from hvil.cli import main
 from hvil.domains import task
 from hvil.traces_io import load
 
-TASKS = ["bubblesort", "bubblesort:no-length,2-5", "mnist-parity:0.7"]
+TASKS = ["bubblesort", "bubblesort:no-length,2-5", "mnist-parity:0.7", "karel:F"]
 
 
 @pytest.mark.parametrize("spec", TASKS)

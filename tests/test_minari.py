@@ -27,7 +27,7 @@ def random_traces(observations: np.ndarray) -> Traces:
     return Traces(observations, np.array([0, 2, 1, 1, 0, 2, 1, 0]), np.array([0, 3, 8]), ("a", "b", "c"))
 
 
-@pytest.mark.parametrize("spec", ["bubblesort", "bubblesort:no-length", "mnist-parity:0.7"])
+@pytest.mark.parametrize("spec", ["bubblesort", "bubblesort:no-length", "mnist-parity:0.7", "karel:F"])
 def test_demonstrations_come_back_equal(spec: str) -> None:
     traces = task(spec).demonstrations(10, seed=0)
     save_minari(traces, "hvil/traces-v0")
