@@ -54,6 +54,7 @@ class Encoder(nn.Module):
             features = self.network(images, torch.cat([numbers, seen.flatten(0, 1)], dim=1))
         else:
             flat = rows.reshape(len(rows), -1).to(torch.float32)
+            flat = flat / 255.0 if rows.dtype == torch.uint8 else flat
             features = self.network(torch.cat([flat, seen.flatten(0, 1)], dim=1))
         return features.view(count, times, -1)  # type: ignore[no-any-return]
 
@@ -98,10 +99,9 @@ class BaselineLearner(nn.Module):
         return torch.where(inside, costs, 0.0).sum(dim=1)
 
     def loss(self, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
-        """The cost summed over a trace and averaged over the batch, as HVIL's."""
-        total = self.negative_log_likelihoods(traces).mean()
-        nll = float(total.detach())
-        return Loss(total, {"loss": nll, "nll_per_action": nll / float(traces.lengths.mean() + 1)})
+        """The cost summed over the steps of the batch, as HVIL's."""
+        total = self.negative_log_likelihoods(traces).sum()
+        return Loss(total, {"nll_per_action": total.item() / (len(traces.actions) + len(traces))})
 
     def policy(self) -> "BaselinePolicy":
         """The current policy; it shares the weights."""

@@ -1,0 +1,202 @@
+"""Evaluation: hand-made policies with known numbers, and roll-outs that agree with teacher-forced errors."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+from hvil.boundaries import annotated_boundaries, boundary_score, inferred_boundaries, score
+from hvil.callgraph import call_graph
+from hvil.config import Config, ModelSettings, TrainingSettings
+from hvil.domains import task
+from hvil.errors import InputError
+from hvil.evaluation import contained, evaluate
+from hvil.learner import Loss, Structure
+from hvil.machine.reference import replay, structure_from_stacks
+from hvil.models import build
+from hvil.rollouts import roll_out
+from hvil.traces import Annotations, Traces
+from hvil.training import seeded, train
+
+ACTIONS = ("a", "b")
+
+
+class Always:
+    """Takes the actions of a list, whatever it sees, then ends."""
+
+    def __init__(self, actions: list[int], action_names: tuple[str, ...] = ACTIONS) -> None:
+        self.actions, self.action_names = actions, action_names
+        self.time, self.count = 0, 1
+
+    def reset(self, count: int | None = None, seed: int = 0) -> None:
+        self.time, self.count = 0, count or 1
+
+    def act(self, observation: np.ndarray, greedy: bool = True) -> np.ndarray:
+        action = self.actions[self.time] if self.time < len(self.actions) else len(self.action_names)
+        self.time += 1
+        return np.full(self.count, action)
+
+    def wrong(self, traces: Traces) -> np.ndarray:
+        return np.array([trace.actions.tolist() != self.actions for trace in traces])
+
+    def loss(self, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
+        raise NotImplementedError
+
+    def policy(self) -> "Always":
+        return self
+
+
+def traces_of(*actions: list[int]) -> Traces:
+    observations = [np.zeros((len(a) + 1, 1), dtype=np.float32) for a in actions]
+    return Traces.from_episodes(observations, [np.array(a) for a in actions], ACTIONS)
+
+
+def test_error_counts_traces_with_a_wrong_action_all_and_unseen():
+    test = traces_of([0, 1], [0, 0], [1], [0, 1], [1, 1, 1])
+    evaluation = evaluate(Always([0, 1]), test, training=traces_of([0, 1], [1]))
+    assert (evaluation.error.value, evaluation.error.count) == (3 / 5, 5)
+    assert evaluation.error_unseen is not None
+    assert (evaluation.error_unseen.value, evaluation.error_unseen.count) == (1.0, 2)
+    low, high = evaluation.error.interval
+    assert 0 < low < 0.6 < high < 1
+    assert evaluation.rollout_success is None
+
+
+def test_traces_are_the_same_only_with_the_same_observations():
+    one, other = traces_of([0, 1]), traces_of([0, 1])
+    changed = Traces(other.observations + 1, other.actions, other.offsets, ACTIONS)
+    assert contained(one, other).tolist() == [True]
+    assert contained(one, changed).tolist() == [False]
+    assert evaluate(Always([0]), one, training=other).error_unseen is None
+
+
+def test_json_and_table_have_the_keys_that_others_rely_on():
+    evaluation = evaluate(Always([0]), traces_of([0], [1]))
+    mapping = json.loads(json.dumps(evaluation.to_mapping(), allow_nan=False))
+    assert mapping["error"] == mapping["error_unseen"] == 0.5
+    assert mapping["error_interval"] == pytest.approx([0.0945, 0.9055], abs=1e-4)
+    assert mapping["rollout_success"] is mapping["php_steps_per_action"] is None
+    console = Console(file=io.StringIO(), width=100)
+    console.print(evaluation.table("lstm"))
+    assert "50.0%  [9.5%, 90.5%]  of 2" in console.file.getvalue()
+
+
+def test_other_actions_than_the_policys_are_refused():
+    with pytest.raises(InputError, match="not the policy's"):
+        evaluate(Always([0], ("x", "y")), traces_of([0]))
+
+
+def test_roll_outs_know_success_from_repeating_the_teacher():
+    bubblesort = task("bubblesort:2-3")
+    test = bubblesort.demonstrations(300, 0)
+    lists = test.metadata["list"]
+    pairs = test[np.flatnonzero(lists[:, 2] < 0)]
+    assert len(pairs) > 64
+    numbers = pairs.metadata["list"][:, :2]
+    ptr2_right, swap = test.action_names.index("ptr2_right"), test.action_names.index("swap")
+    swapped = roll_out(Always([ptr2_right, swap], bubblesort.action_names), bubblesort, pairs)
+    np.testing.assert_array_equal(swapped.success, numbers[:, 0] >= numbers[:, 1])
+    assert swapped.wrong.all()
+    assert (swapped.steps == 3).all()
+    teacher = pairs[0].actions.tolist()
+    repeated = roll_out(Always(teacher, bubblesort.action_names), bubblesort, pairs)
+    assert repeated.wrong.tolist() == [trace.actions.tolist() != teacher for trace in pairs]
+    assert not repeated.success[~repeated.success & ~repeated.wrong].any()
+
+
+def test_a_roll_out_without_end_is_cut_and_counts_as_wrong():
+    bubblesort = task("bubblesort:2-3")
+    endless = roll_out(Always([0] * 10_000, bubblesort.action_names), bubblesort, bubblesort.demonstrations(3, 0), 20)
+    assert endless.truncated.all()
+    assert endless.wrong.all()
+    assert not endless.success.any()
+    assert endless.steps.tolist() == [20] * 3
+
+
+def structure_of(traces: Traces, graph, structures: list[tuple[int, ...]]) -> Structure:
+    columns = []
+    for i, (trace, steps) in enumerate(zip(traces, structures, strict=True)):
+        for moment, choice in zip(replay(graph, trace.actions.tolist(), steps), steps, strict=True):
+            top = moment.stack[-1]
+            columns.append((i, moment.time, *top, len(moment.stack), choice))
+    parts = [np.array(column) for column in zip(*columns, strict=True)]
+    return Structure(*parts[:5], parts[5], parts[6], np.zeros(len(parts[0])))
+
+
+def test_boundaries_of_a_structure_are_those_of_its_annotations():
+    bubblesort = task("bubblesort")
+    traces = bubblesort.demonstrations(6, 1)
+    graph = call_graph(bubblesort.default_call_graph, traces.action_names)
+    index = [graph.procedures.index(name) for name in traces.annotations.procedures]
+    structures = []
+    for trace in traces:
+        stacks = np.where(trace.annotations.stacks < 0, -1, np.array(index)[trace.annotations.stacks])
+        rows = (trace.actions.tolist(), stacks.tolist(), trace.annotations.kept.tolist())
+        structures.append(structure_from_stacks(graph, *rows))
+    inferred = structure_of(traces, graph, structures)
+    true, known = annotated_boundaries(traces)
+    assert known.sum() == len(traces.actions) - len(traces)
+    np.testing.assert_array_equal(inferred_boundaries(traces, inferred), true & known)
+    assert boundary_score(traces, inferred, 0).f1 == 1.0
+
+
+def test_boundaries_match_once_and_within_the_tolerance():
+    true, found = np.array([3, 10, 20]), np.array([4, 5, 20, 30])
+    assert score(found, true, 0) == pytest.approx((1 / 4, 1 / 3, 2 / 7))
+    assert score(found, true, 1) == pytest.approx((2 / 4, 2 / 3, 4 / 7))
+    assert score(np.array([], dtype=int), true, 1) == (1.0, 0.0, 0.0)
+    assert score(true[:0], true[:0], 0) == (1.0, 1.0, 1.0)
+
+
+def test_steps_that_are_not_annotated_do_not_count():
+    stacks = np.array([[0, -1], [0, 1], [-1, -1], [0, -1], [0, 1]])
+    annotations = Annotations(("r", "s"), stacks, np.array([1, 1, -1, 1, -1]))
+    base = traces_of([0, 1, 0, 1, 1])
+    traces = Traces(base.observations, base.actions, base.offsets, ACTIONS, annotations=annotations)
+    true, known = annotated_boundaries(traces)
+    assert known.tolist() == [False, True, False, False, True]
+    assert true[known].tolist() == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "settings"),
+    [
+        ("lstm", "bubblesort", {"layers": 1}),
+        ("lstm", "karel:D", {"layers": 2}),
+        ("feedforward", "karel:D", {}),
+        ("hvil", "bubblesort", {"hidden": 32, "entropy_weight": 0.0}),
+        ("hvil", "karel:D", {"hidden": 32, "entropy_weight": 0.0}),
+    ],
+)
+def test_teacher_forced_error_is_the_roll_out_error(model, name, settings):
+    pytest.importorskip("hvil.domains.karel")
+    domain = task(name)
+    # Short lists are learnt within seconds: with them some of the test traces come out right, and some wrong.
+    training = task("bubblesort:2-3" if name == "bubblesort" else name).demonstrations(40, 0)
+    test = domain.test_demonstrations(200, 0)
+    config = Config.of(training, domain.default_call_graph, ModelSettings(model=model, **settings))
+    learner = seeded(0, lambda: build(config))
+    train(learner, training, TrainingSettings(updates=200, learning_rate=1e-2))
+    policy = learner.policy()
+    wrong = policy.wrong(test)
+    rolled_out = roll_out(policy, domain, test)
+    np.testing.assert_array_equal(wrong, rolled_out.wrong)
+    assert rolled_out.success[~wrong].all()
+    assert 0 < wrong.mean() < 1 or model == "feedforward"
+
+
+def test_a_learner_that_infers_structure_is_scored_on_it():
+    domain = task("bubblesort")
+    training = domain.demonstrations(5, 0)
+    config = Config.of(training, domain.default_call_graph, ModelSettings(hidden=8, context=4))
+    with torch.random.fork_rng(devices=[]):
+        learner = build(config)
+    evaluation = evaluate(learner, training, task=domain, procedures=config.graph.procedures)
+    assert evaluation.php_steps_per_action is not None
+    assert evaluation.php_steps_per_action > 1
+    assert sum(evaluation.procedures.values()) == pytest.approx(1.0)
+    assert set(evaluation.procedures) == set(config.graph.procedures)
+    assert 0 < evaluation.boundaries[0].f1 <= evaluation.boundaries[1].f1 <= 1

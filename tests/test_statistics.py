@@ -1,0 +1,81 @@
+"""The statistics against SciPy."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from hvil.errors import InputError
+from hvil.statistics import (
+    bootstrap_interval,
+    interquartile_mean,
+    mean_estimate,
+    paired,
+    proportion_interval,
+    sign_flip_p_value,
+)
+
+VALUES = st.lists(st.floats(0, 1, width=16), min_size=1, max_size=30).map(np.array)
+
+
+@given(VALUES)
+def test_interquartile_mean_is_scipys_trimmed_mean(values):
+    assert interquartile_mean(values) == pytest.approx(stats.trim_mean(values, 0.25))
+
+
+@given(st.integers(1, 2000), st.floats(0, 1))
+def test_proportion_interval_is_wilsons(count, share):
+    successes = round(share * count)
+    expected = stats.binomtest(successes, count).proportion_ci(method="wilson")
+    assert proportion_interval(successes, count) == pytest.approx(tuple(expected), abs=1e-12)
+
+
+@pytest.mark.parametrize("count", [3, 10, 40])
+def test_bootstrap_interval_agrees_with_scipys(count):
+    values = np.random.default_rng(count).beta(2, 5, size=count)
+    expected = stats.bootstrap(
+        (values,), np.mean, n_resamples=50_000, method="percentile", random_state=np.random.default_rng(1)
+    )
+    width = np.ptp(values)
+    assert bootstrap_interval(values) == pytest.approx(tuple(expected.confidence_interval), abs=0.02 * width)
+
+
+@pytest.mark.parametrize(("count", "tolerance"), [(2, 1e-12), (5, 1e-12), (9, 1e-12), (30, 0.02)])
+def test_sign_flip_test_is_scipys_permutation_test(count, tolerance):
+    differences = np.random.default_rng(count).normal(0.3, 1, size=count)
+    expected = stats.permutation_test(
+        (differences,), np.mean, permutation_type="samples", n_resamples=9_999, random_state=np.random.default_rng(2)
+    )
+    assert sign_flip_p_value(differences) == pytest.approx(expected.pvalue, abs=tolerance)
+
+
+def test_paired_comparison_sees_a_difference_that_the_spread_between_training_sets_hides():
+    hard = np.array([0.1, 0.3, 0.5, 0.7, 0.9, 0.2])
+    first, second = hard + 0.01, hard + np.array([0.05, 0.06, 0.04, 0.05, 0.05, 0.06])
+    result = paired(first, second)
+    assert result.difference.mean == pytest.approx(-0.0416666, abs=1e-6)
+    assert result.difference.interval is not None
+    assert result.difference.interval.high < 0
+    assert result.first_lower == 1.0
+    assert result.p_value == pytest.approx(2 / 2**6)
+
+
+def test_equal_learners_do_not_differ():
+    result = paired(np.zeros(4), np.zeros(4))
+    assert (result.difference.mean, result.p_value, result.first_lower) == (0.0, 1.0, 0.5)
+
+
+def test_one_run_has_a_mean_but_no_interval():
+    assert mean_estimate(np.array([0.25])) == (0.25, None, 1)
+
+
+@pytest.mark.parametrize("values", [np.array([]), np.array([0.1, np.nan])])
+def test_no_values_or_values_that_are_not_numbers_are_refused(values):
+    with pytest.raises(InputError):
+        mean_estimate(values)
+
+
+def test_unequal_numbers_of_runs_cannot_be_paired():
+    with pytest.raises(InputError, match="3 and 2"):
+        paired(np.zeros(3), np.zeros(2))
