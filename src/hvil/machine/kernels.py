@@ -17,17 +17,28 @@ _OPTIONS = {"cache": True, "nogil": True, "fastmath": {"contract"}}
 @njit(**_OPTIONS)
 @no_type_check
 def log_probabilities(net, procedure, features, counter, last, possible, hidden, scores):
-    """Masked log-softmax of one procedure's network; `hidden` and `scores` are room to work in."""
+    """Masked log-softmax of one procedure's network, into `scores`; `hidden` keeps the units before the ReLU."""
     weight1 = net.weight1[procedure]
     width = features.shape[0]
     units = hidden.shape[0]
     for k in range(units):
         hidden[k] = net.bias1[procedure, k]
-    for j in range(width):
-        x = features[j]
-        if x != 0.0:
+    j = 0
+    while j < width:
+        # Four dense rows at a time; zeros, the most of a one-hot observation, are skipped.
+        if j + 4 <= width and features[j] != 0.0 and features[j + 1] != 0.0:
+            a, b, c, d = features[j], features[j + 1], features[j + 2], features[j + 3]
             for k in range(units):
-                hidden[k] += x * weight1[j, k]
+                hidden[k] += (a * weight1[j, k] + b * weight1[j + 1, k]) + (
+                    c * weight1[j + 2, k] + d * weight1[j + 3, k]
+                )
+            j += 4
+        else:
+            x = features[j]
+            if x != 0.0:
+                for k in range(units):
+                    hidden[k] += x * weight1[j, k]
+            j += 1
     row = width
     if net.sees_counter:
         x = np.float32(counter)
@@ -180,17 +191,16 @@ def _guided(graph, known, keep, procedures, height, action, popping):
 
 @njit(**_OPTIONS)
 @no_type_check
-def walk(graph, net, context, emitted, rows, guide, uniforms, uniform_offsets, greedy, steps):
+def walk(graph, net, context, emitted, rows, guide, uniforms, uniform_offsets, greedy, steps, hidden, scores):
     """Sample the posterior's steps for every trace into `steps`; one uniform number a step.
 
-    `emitted` is the action at each row, ∅ at a trace's last; `rows` where each trace's rows begin.
+    `emitted` is the action at each row, ∅ at a trace's last; `rows` where each trace's rows begin. `hidden` and
+    `scores` keep the hidden units and log-probabilities of each step, for the gradient; a step without choice has none.
     """
     actions = graph.can_act.shape[1]
     procedures = np.empty(graph.max_depth + 1, dtype=np.int64)
     counters = np.empty(graph.max_depth + 1, dtype=np.int64)
     lasts = np.empty(graph.max_depth + 1, dtype=np.int64)
-    hidden = np.empty(net.bias1.shape[1], dtype=np.float32)
-    scores = np.empty(net.bias2.shape[1], dtype=np.float32)
     at = 0
     for trace in range(rows.shape[0] - 1):
         row = rows[trace]
@@ -211,19 +221,17 @@ def walk(graph, net, context, emitted, rows, guide, uniforms, uniform_offsets, g
             possible = steps.posterior_possible[at]
             count = posterior_possible(graph, procedures, height, counters[top], action, possible)
             policy_possible(graph, procedures[top], counters[top], height, steps.policy_possible[at])
+            if count > 1:
+                log_probabilities(
+                    net, procedures[top], context[row], counters[top], lasts[top], possible, hidden[at], scores[at]
+                )
             if known:
                 popping = popping and height > keep
                 choice = _guided(graph, guide.stacks[row - trace], keep, procedures, height, action, popping)
-            elif count == 1:
-                choice = most_likely(scores, possible)
+            elif greedy or count == 1:
+                choice = most_likely(scores[at], possible)
             else:
-                log_probabilities(
-                    net, procedures[top], context[row], counters[top], lasts[top], possible, hidden, scores
-                )
-                if greedy:
-                    choice = most_likely(scores, possible)
-                else:
-                    choice = choose(scores, possible, uniforms[uniform_offsets[trace] + at - first])
+                choice = choose(scores[at], possible, uniforms[uniform_offsets[trace] + at - first])
             steps.row[at] = row
             steps.procedure[at] = procedures[top]
             steps.counter[at] = counters[top]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from hvil.config import Config
 from hvil.inference.elbo import Terms, elbo_terms
 from hvil.inference.estimators import ESTIMATORS
+from hvil.inference.fused import can_fuse, fused_objective
 from hvil.learner import Loss, Structure
 from hvil.machine.arrays import Steps
 from hvil.models.bank import MlpBank
@@ -37,13 +38,28 @@ class HvilLearner(nn.Module):
         """One sample of the objective's gradient estimator, summed over the batch."""
         batch = prepare(traces, self.config, self.device)
         context = self.posterior.context(batch)
-        steps = self.posterior.walk(batch, context, rng)
-        terms = elbo_terms(self.generative, self.posterior, batch, context, steps)
         weight = entropy_weight(self.config, update)
-        total = ESTIMATORS[self.config.model.estimator](terms, weight)
+        estimator = self.config.model.estimator
+        if can_fuse(self.generative, context):
+            walk = self.posterior.walk_compiled(batch, context, rng)
+            steps = walk.steps
+            total, kl, entropy = fused_objective(
+                self.generative, self.posterior, batch, context, walk, estimator, weight
+            )
+        else:
+            steps = self.posterior.walk(batch, context, rng)
+            terms = elbo_terms(self.generative, self.posterior, batch, context, steps)
+            total = ESTIMATORS[estimator](terms, weight)
+            kl, entropy = torch.stack([terms.kl.detach().sum(), terms.entropy.detach().sum()]).tolist()
         if self.config.model.input_sparsity:
             total = total + self.config.model.input_sparsity * input_sparsity(self.generative)
-        return Loss(total, _metrics(terms, weight, len(traces), len(traces.actions)))
+        metrics = {
+            "elbo": -kl / len(traces),
+            "entropy": entropy / len(traces),
+            "entropy_weight": weight,
+            "php_steps_per_action": len(steps.row) / len(traces.actions),
+        }
+        return Loss(total, metrics)
 
     def policy(self) -> PhpPolicy:
         """The policy as it is now."""
@@ -95,13 +111,3 @@ def structure(batch: Batch, steps: Steps, terms: Terms) -> Structure:
         steps.choice,
         terms.log_q.numpy(force=True),
     )
-
-
-def _metrics(terms: Terms, weight: float, traces: int, actions: int) -> dict[str, float]:
-    values = torch.stack([terms.kl.detach().sum(), terms.entropy.detach().sum()]).tolist()
-    return {
-        "elbo": -values[0] / traces,
-        "entropy": values[1] / traces,
-        "entropy_weight": weight,
-        "php_steps_per_action": len(terms.kl) / actions,
-    }

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float32, Int
 from torch import Tensor, nn
 
 from hvil.config import Config
@@ -32,6 +32,15 @@ class Batch(NamedTuple):
     """Where each trace's rows begin."""
     guide: Guide
     """The stacks that are known."""
+
+
+class Walk(NamedTuple):
+    """Sampled steps and what was computed on the way."""
+
+    steps: Steps
+    hidden: Float32[np.ndarray, "S K"]
+    """Hidden units before the ReLU of each step where q has a choice; only from compiled code."""
+    log_q: Float32[np.ndarray, "S U"]
 
 
 def prepare(traces: Traces, config: Config, device: torch.device) -> Batch:
@@ -149,15 +158,36 @@ class PosteriorNetwork(nn.Module):
         self, batch: Batch, context: Float[Tensor, "R B"], rng: np.random.Generator, greedy: bool = False
     ) -> Steps:
         """Sample (or, greedy, choose) the PHP steps of each trace, without gradients."""
-        room = most_steps(self.graph, np.diff(batch.rows) - 1)
-        offsets = np.concatenate([[0], np.cumsum(room)])
+        offsets = self._room(batch)
         uniforms = rng.random(int(offsets[-1]))
-        if context.device.type != "cpu":
-            return self.walk_batched(batch, context, uniforms, offsets, greedy)
-        steps = empty_steps(self.graph, int(offsets[-1]), len(room))
+        if context.device.type == "cpu" and context.dtype == torch.float32:
+            return self._walk_compiled(batch, context, uniforms, offsets, greedy).steps
+        return self.walk_batched(batch, context, uniforms, offsets, greedy)
+
+    def walk_compiled(self, batch: Batch, context: Float[Tensor, "R B"], rng: np.random.Generator) -> Walk:
+        """Sample the PHP steps of each trace in compiled code, keeping what it computed."""
+        offsets = self._room(batch)
+        return self._walk_compiled(batch, context, rng.random(int(offsets[-1])), offsets, False)
+
+    def _room(self, batch: Batch) -> Int[np.ndarray, "N_plus_1"]:
+        """Where the uniform numbers of each trace begin."""
+        return np.concatenate([[0], np.cumsum(most_steps(self.graph, np.diff(batch.rows) - 1))])
+
+    def _walk_compiled(
+        self,
+        batch: Batch,
+        context: Float[Tensor, "R B"],
+        uniforms: Float[np.ndarray, "total"],
+        offsets: Int[np.ndarray, "N_plus_1"],
+        greedy: bool,
+    ) -> Walk:
+        net, size = self.bank.arrays(), int(offsets[-1])
+        steps = empty_steps(self.graph, size, len(offsets) - 1)
+        hidden = np.empty((size, net.bias1.shape[1]), dtype=np.float32)
+        scores = np.empty((size, net.bias2.shape[1]), dtype=np.float32)
         kernels.walk(
             self.arrays,
-            self.bank.arrays(),
+            net,
             context.detach().numpy(),
             batch.emitted,
             batch.rows,
@@ -166,8 +196,11 @@ class PosteriorNetwork(nn.Module):
             offsets,
             greedy,
             steps,
+            hidden,
+            scores,
         )
-        return trimmed(steps)
+        used = int(steps.offsets[-1])
+        return Walk(trimmed(steps), hidden[:used], scores[:used])
 
     def walk_batched(
         self,
