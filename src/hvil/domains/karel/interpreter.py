@@ -27,6 +27,11 @@ MAX_EVENTS = 1_000
 """Actions plus conditions; a run that reaches this many is stopped and counts as not terminating."""
 
 
+Body = tuple[Path, str]
+"""A loop body or branch: the path of its statement, and the keyword before it."""
+ROOT: Body = ((), "run")
+
+
 class Outcome(IntEnum):
     """How a run ended."""
 
@@ -71,37 +76,49 @@ def execute(program: Program, world: World, max_events: int = MAX_EVENTS) -> Exe
     return run.result
 
 
-def procedure_names(program: Program) -> dict[tuple[Path, str], str]:
+def procedure_names(program: Program) -> dict[Body, str]:
     """The procedures of the teacher: `run`, then one a loop body or branch, keyed by statement and keyword.
 
     They are named by keyword and number, in the order of the source: `while_1`, `if_1`, `else_1`.
     """
-    names: dict[tuple[Path, str], str] = {((), "run"): "run"}
+    names: dict[Body, str] = {ROOT: "run"}
     counts: dict[str, int] = {}
-    for path, keyword in _bodies(program.body, ()):
+    for body, _ in _bodies(program.body, ROOT):
+        keyword = body[1]
         counts[keyword] = counts.get(keyword, 0) + 1
-        names[path, keyword] = f"{keyword}_{counts[keyword]}"
+        names[body] = f"{keyword}_{counts[keyword]}"
     return names
 
 
-def _bodies(block: Block, path: Path, first: int = 0) -> Iterator[tuple[Path, str]]:
+def procedure_calls(program: Program) -> dict[str, list[str]]:
+    """For each procedure of the teacher, by name, those it may call: the bodies directly inside it."""
+    names = procedure_names(program)
+    calls: dict[str, list[str]] = {name: [] for name in names.values()}
+    for body, owner in _bodies(program.body, ROOT):
+        calls[names[owner]].append(names[body])
+    return calls
+
+
+def _bodies(block: Block, owner: Body, first: int = 0) -> Iterator[tuple[Body, Body]]:
+    """The loop bodies and branches in a block, each with the one that it stands directly inside."""
     for number, statement in enumerate(block, start=first):
-        here = (*path, number)
+        here = (*owner[0], number)
         if isinstance(statement, If):
-            yield here, "if"
-            yield from _bodies(statement.then, here)
+            yield (here, "if"), owner
+            yield from _bodies(statement.then, (here, "if"))
             if statement.otherwise is not None:
-                yield here, "else"
-                yield from _bodies(statement.otherwise, here, first=len(statement.then))
+                yield (here, "else"), owner
+                yield from _bodies(statement.otherwise, (here, "else"), first=len(statement.then))
         elif isinstance(statement, (While, Repeat)):
-            yield here, "while" if isinstance(statement, While) else "repeat"
-            yield from _bodies(statement.body, here)
+            body = here, "while" if isinstance(statement, While) else "repeat"
+            yield body, owner
+            yield from _bodies(statement.body, body)
 
 
 class _Run:
     """The state of one run: the world, the events so far, the stack of procedures."""
 
-    def __init__(self, world: World, max_events: int, names: dict[tuple[Path, str], str]) -> None:
+    def __init__(self, world: World, max_events: int, names: dict[Body, str]) -> None:
         self.world = world
         self.max_events = max_events
         self.names = names

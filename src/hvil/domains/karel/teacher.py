@@ -5,6 +5,7 @@ from typing import Any
 
 from hvil.domains.karel.environment import KarelEnv
 from hvil.domains.karel.generator import MAX_DRAWS, cut_world, generate
+from hvil.domains.karel.interpreter import procedure_calls
 from hvil.domains.karel.printer import print_program
 from hvil.domains.karel.programs import named_or_file
 from hvil.domains.karel.syntax import ACTIONS, OBSERVATIONS
@@ -51,6 +52,12 @@ class KarelTask(Task):
     def default_call_graph(self) -> str:
         """A tree of depth 2 with 5 children: the paper's six procedures."""
         return "tree:5x2"
+
+    @property
+    def teacher_call_graph(self) -> dict[str, Any]:
+        """Who calls whom in the program itself: the graph that the annotations fit."""
+        calls = procedure_calls(self.program)
+        return {"root": "run", "procedures": {name: {"calls": callees} for name, callees in calls.items()}}
 
     def demonstrations(self, count: int, seed: int, progress: Callable[[int], None] | None = None) -> Traces:
         """Runs of the program on random grids, in groups of five that together cover the program."""
