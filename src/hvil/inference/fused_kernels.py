@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from hvil.machine.kernels import log_probabilities
+from hvil.models.lstm_kernels import add_product
 
 SCORE, ANALYTIC, RAO_BLACKWELL = 0, 1, 2
 
@@ -139,6 +140,7 @@ def gradients(net, transposed1, transposed2, features, steps, only_choices, hidd
                 bias2[h, u] += g
                 for k in range(units):
                     back[k] += g * transposed2[h, u, k]
+                for k in range(units):
                     weight2[h, u, k] += g * max(units_i[k], np.float32(0.0))
         for k in range(units):
             back[k] = back[k] if units_i[k] > 0.0 else np.float32(0.0)
@@ -163,8 +165,4 @@ def gradients(net, transposed1, transposed2, features, steps, only_choices, hidd
             for k in range(units):
                 weight1[h, at + steps.last[i], k] += back[k]
         if grad_features.shape[0] > 0:
-            for k in range(units):
-                g = back[k]
-                if g != 0.0:
-                    for j in range(width):
-                        grad_features[row, j] += g * transposed1[h, k, j]
+            add_product(back, transposed1[h], grad_features[row])

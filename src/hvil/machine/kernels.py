@@ -57,11 +57,17 @@ def log_probabilities(net, procedure, features, counter, last, possible, hidden,
     choices = scores.shape[0]
     for u in range(choices):
         scores[u] = net.bias2[procedure, u]
-    for k in range(units):
-        x = hidden[k]
-        if x > 0.0:
-            for u in range(choices):
-                scores[u] += x * weight2[k, u]
+    # No branch on the ReLU: half of them would be mispredicted.
+    zero = np.float32(0.0)
+    whole = units - units % 4
+    for k in range(0, whole, 4):
+        a, b = max(hidden[k], zero), max(hidden[k + 1], zero)
+        c, d = max(hidden[k + 2], zero), max(hidden[k + 3], zero)
+        for u in range(choices):
+            scores[u] += (a * weight2[k, u] + b * weight2[k + 1, u]) + (c * weight2[k + 2, u] + d * weight2[k + 3, u])
+    for k in range(whole, units):
+        for u in range(choices):
+            scores[u] += max(hidden[k], zero) * weight2[k, u]
     largest = np.float32(-np.inf)
     for u in range(choices):
         if possible[u] and scores[u] > largest:

@@ -44,7 +44,7 @@ def _sigmoids(values, power, power_bits):
 
 @njit(**_OPTIONS)
 @no_type_check
-def _add_product(vector, matrix, result):
+def add_product(vector, matrix, result):
     """Add vector @ matrix to the result, four rows at a time."""
     rows, columns = matrix.shape
     whole = rows - rows % 4
@@ -78,7 +78,7 @@ def forward(gates, recurrent, rows, backwards, hidden, before, cells, tanh_cells
             row = rows[trace + 1] - 1 - t if backwards else rows[trace] + t
             gate = gates[row]
             before[row] = state
-            _add_product(state, recurrent, gate)
+            add_product(state, recurrent, gate)
             for k in range(2 * units, 3 * units):
                 gate[k] *= np.float32(2.0)
             _sigmoids(gate, power, power_bits)
@@ -131,4 +131,4 @@ def backward(grad_hidden, gates, recurrent_back, rows, backwards, cells, tanh_ce
                 for k in range(units):
                     gate[units + k] = 0.0
             grad_state[:] = 0.0
-            _add_product(gate, recurrent_back, grad_state)
+            add_product(gate, recurrent_back, grad_state)
