@@ -170,7 +170,7 @@ def test_the_compiled_machine_equals_the_interpreter():
     rng = random.Random(5)
     worlds = random_worlds(5, 300)
     ends = Counter()
-    for _ in range(120):
+    for _ in range(200):
         program = random_program(rng)
         code = compile_program(program)
         for world in rng.sample(worlds, 2):
