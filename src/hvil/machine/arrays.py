@@ -18,8 +18,8 @@ class GraphArrays(NamedTuple):
 
     children: Int[np.ndarray, "H C"]
     can_act: Bool[np.ndarray, "H A"]
-    reaches: Bool[np.ndarray, "L+1 H A"]
-    reaches_any: Bool[np.ndarray, "L+1 H"]
+    reaches: Bool[np.ndarray, "L_plus_1 H A"]
+    reaches_any: Bool[np.ndarray, "L_plus_1 H"]
     root: int
     max_depth: int
 
@@ -58,7 +58,7 @@ class Steps(NamedTuple):
     """Whether the step came from an annotation."""
     posterior_possible: Bool[np.ndarray, "S U"]
     policy_possible: Bool[np.ndarray, "S U"]
-    offsets: Int[np.ndarray, "N+1"]
+    offsets: Int[np.ndarray, "N_plus_1"]
     """Steps of trace i are `offsets[i]:offsets[i+1]`."""
 
 

@@ -125,10 +125,10 @@ def walk(
     graph: CallGraph,
     log_probabilities: LogProbabilities,
     emitted: Int[np.ndarray, "rows"],
-    rows: Int[np.ndarray, "N+1"],
+    rows: Int[np.ndarray, "N_plus_1"],
     guide: Guide,
     uniforms: Float[np.ndarray, "total"],
-    uniform_offsets: Int[np.ndarray, "N+1"],
+    uniform_offsets: Int[np.ndarray, "N_plus_1"],
     greedy: bool = False,
 ) -> Steps:
     """Sample the posterior's steps for every trace, all traces abreast; `kernels.walk` trace by trace."""

@@ -127,6 +127,23 @@ def replay(graph: CallGraph, actions: Sequence[int], structure: Sequence[int]) -
     return moments
 
 
+def steps_towards(graph: CallGraph, stack: Stack, wanted: Sequence[int], kept: int, action: int) -> list[int]:
+    """The steps of one time whose stack at the action is known: returns down to the kept frames, calls, the action.
+
+    `kept` is -1 if unknown: then all the frames that are shared stay. More than those cannot be kept, which happens
+    when the time before was inferred.
+    """
+    shared = 0
+    while shared < min(len(stack), len(wanted)) and stack[shared].procedure == wanted[shared]:
+        shared += 1
+    keep = shared if kept < 0 else min(kept, shared)
+    calls = [
+        graph.terminate + 1 + graph.calls[caller].index(callee)
+        for caller, callee in zip(wanted[keep - 1 :], wanted[keep:], strict=False)
+    ]
+    return [graph.terminate] * (len(stack) - keep) + calls + [action]
+
+
 def structure_from_stacks(
     graph: CallGraph, actions: Sequence[int], stacks: Sequence[Sequence[int]], kept: Sequence[int]
 ) -> tuple[int, ...]:

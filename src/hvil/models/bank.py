@@ -24,7 +24,7 @@ class Groups(NamedTuple):
 
     order: Int[np.ndarray, "R"]
     """Which of the original rows comes where."""
-    offsets: Int[np.ndarray, "H+1"]
+    offsets: Int[np.ndarray, "H_plus_1"]
     """Rows of procedure h are `offsets[h]:offsets[h+1]`."""
 
 
