@@ -35,7 +35,10 @@ class HvilLearner(nn.Module):
         return next(self.parameters()).device
 
     def loss(self, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
-        """One sample of the objective's gradient estimator, summed over the batch."""
+        """One sample of the objective's gradient estimator: summed over a trace's steps, the mean over traces.
+
+        The mean matters: Adam's weight decay is part of the gradient, and against a sum over the batch it is nothing.
+        """
         batch = prepare(traces, self.config, self.device)
         context = self.posterior.context(batch)
         weight = entropy_weight(self.config, update)
@@ -51,6 +54,7 @@ class HvilLearner(nn.Module):
             terms = elbo_terms(self.generative, self.posterior, batch, context, steps)
             total = ESTIMATORS[estimator](terms, weight)
             kl, entropy = torch.stack([terms.kl.detach().sum(), terms.entropy.detach().sum()]).tolist()
+        total = total / len(traces)
         if self.config.model.input_sparsity:
             total = total + self.config.model.input_sparsity * input_sparsity(self.generative)
         metrics = {
