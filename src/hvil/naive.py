@@ -47,6 +47,7 @@ def naive_loss(learner: HvilLearner, traces: Traces, rng: np.random.Generator, u
         entropy += sum(float(posterior_entropy(step)) for step in steps)
         count += len(steps)
     bank = learner.generative.bank
+    total = total / len(traces)
     if settings.input_sparsity and isinstance(bank, MlpBank):
         total = total + settings.input_sparsity * sum(row.norm() for network in bank.weight1 for row in network)
     metrics = {"elbo": -kl / len(traces), "entropy": entropy / len(traces), "entropy_weight": weight}
