@@ -16,6 +16,7 @@ from hvil.errors import InputError
 
 COMMANDS: Mapping[str, str] = {
     "demos": "write demonstrations of a task",
+    "bench": "measure speed, as ratios in one run",
     "graph": "show a call graph as text, Graphviz DOT or JSON",
 }
 """Name and summary of each command; the module `hvil.commands.NAME` does the work."""
