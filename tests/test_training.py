@@ -30,18 +30,18 @@ class Recorder:
         self.stop_at = stop_at
         self.begun: list[int] = []
         self.ticks: list[int] = []
-        self.records: list[dict[str, int | float]] = []
+        self.records: list[dict[str, float]] = []
         self.ended = False
 
     def begin(self, update: int, updates: int) -> None:
         self.begun.append(update)
 
-    def tick(self, update: int, loss: float, metrics: Mapping[str, int | float]) -> None:
+    def tick(self, update: int, loss: float, metrics: Mapping[str, float]) -> None:
         self.ticks.append(update)
         if update == self.stop_at:
             raise Stop
 
-    def record(self, values: Mapping[str, int | float]) -> None:
+    def record(self, values: Mapping[str, float]) -> None:
         self.records.append(dict(values))
 
     def end(self) -> None:
@@ -168,7 +168,7 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path: Path) -> None:
     model = learner()
 
     class Poison(Recorder):
-        def tick(self, update: int, loss: float, metrics: Mapping[str, int | float]) -> None:
+        def tick(self, update: int, loss: float, metrics: Mapping[str, float]) -> None:
             if update == 14:
                 with torch.no_grad():
                     model.network[0].weight[0, 0] = float("inf")

@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from hvil.callgraph import CallGraph, call_graph
+    from hvil.run import Run, fit, load
     from hvil.traces import Annotations, Traces
     from hvil.traces_io import load as load_traces
     from hvil.traces_io import save as save_traces
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "Annotations": ("hvil.traces", "Annotations"),
     "CallGraph": ("hvil.callgraph", "CallGraph"),
+    "Run": ("hvil.run", "Run"),
     "Traces": ("hvil.traces", "Traces"),
     "call_graph": ("hvil.callgraph", "call_graph"),
+    "fit": ("hvil.run", "fit"),
+    "load": ("hvil.run", "load"),
     "load_traces": ("hvil.traces_io", "load"),
     "save_traces": ("hvil.traces_io", "save"),
 }
@@ -29,9 +33,12 @@ __all__ = [
     "Annotations",
     "CallGraph",
     "InputError",
+    "Run",
     "Traces",
     "__version__",
     "call_graph",
+    "fit",
+    "load",
     "load_traces",
     "save_traces",
 ]

@@ -49,7 +49,7 @@ class Checkpoints:
         Raises:
             FloatingPointError: a value is not finite; nothing is written, the checkpoints before stay.
         """
-        broken = _not_finite(snapshot.tensors)
+        broken = not_finite(snapshot.tensors)
         if broken:
             raise FloatingPointError(f"{broken} is no longer finite at update {snapshot.update}")
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ class Checkpoints:
             tensors = load_bytes(data)
         except (OSError, SafetensorError, ValueError, KeyError) as error:
             raise _DamagedError(f"the checkpoint is truncated or damaged ({error})") from error
-        broken = _not_finite(tensors)
+        broken = not_finite(tensors)
         if broken:
             raise _DamagedError(f"the checkpoint holds a value that is not finite, in {broken}")
         if document.get("digest") != _digest(data):
@@ -126,7 +126,7 @@ class _DamagedError(Exception):
     """A checkpoint that cannot be used, though it is one of this run."""
 
 
-def _not_finite(tensors: Mapping[str, torch.Tensor]) -> str | None:
+def not_finite(tensors: Mapping[str, torch.Tensor]) -> str | None:
     """The name of a tensor with NaN or infinity."""
     return next((n for n, t in tensors.items() if t.is_floating_point() and not bool(torch.isfinite(t).all())), None)
 

@@ -17,6 +17,8 @@ from hvil.errors import InputError
 COMMANDS: Mapping[str, str] = {
     "demos": "write demonstrations of a task",
     "bench": "measure speed, as ratios in one run",
+    "evaluate": "measure a run's error and its roll-outs",
+    "fit": "learn a policy from demonstrations",
     "graph": "show a call graph as text, Graphviz DOT or JSON",
 }
 """Name and summary of each command; the module `hvil.commands.NAME` does the work."""

@@ -1,5 +1,7 @@
 """Everything that determines a run beside its data: what the model is, how it is trained. Saved as JSON with it."""
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -57,6 +59,15 @@ class TrainingSettings:
 
 
 @dataclass(frozen=True)
+class DataSettings:
+    """Which traces a run is trained and tested on; recorded with it, so that they can be found again."""
+
+    source: str = setting("", "a task, an .npz or .parquet file, or minari:ID; empty: traces given from Python")
+    demos: int = setting(0, "training traces (0: of a file all but the test traces)", low=0)
+    test_traces: int = setting(500, "test traces", low=0)
+
+
+@dataclass(frozen=True)
 class Config:
     """One run's whole configuration."""
 
@@ -67,6 +78,7 @@ class Config:
     model: ModelSettings = field(default_factory=ModelSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     task: str | None = None
+    data: DataSettings = field(default_factory=DataSettings)
 
     @staticmethod
     def of(
@@ -74,6 +86,7 @@ class Config:
         graph: str | Mapping[str, Any] | CallGraph,
         model: ModelSettings | None = None,
         training: TrainingSettings | None = None,
+        data: DataSettings | None = None,
     ) -> "Config":
         """The configuration for a data set."""
         built = call_graph(graph, traces.action_names)
@@ -86,7 +99,34 @@ class Config:
             model or ModelSettings(),
             training or TrainingSettings(),
             traces.attributes.get("task"),
+            data or DataSettings(),
         )
+
+    def check(self, traces: Traces, where: str = "the traces") -> None:
+        """Reject traces whose actions or observations are not the model's."""
+        if traces.action_names != self.action_names:
+            raise InputError(
+                f"{where}: actions {', '.join(traces.action_names)}; the model has {', '.join(self.action_names)}"
+            )
+        if traces.observation_shape != self.observation_shape:
+            raise InputError(
+                f"{where}: observations of shape {traces.observation_shape}; the model expects {self.observation_shape}"
+            )
+
+    def difference(self, other: "Config") -> str | None:
+        """The first setting that makes the weights of two runs differ, in words; None if they must be the same."""
+        own, theirs = _decisive(self), _decisive(other)
+        for name in own:
+            if own[name] != theirs[name]:
+                short = max(len(str(own[name])), len(str(theirs[name]))) < 80
+                return f"{name} ({own[name]} and {theirs[name]})" if short else name
+        return None
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of all that decides the weights beside the data."""
+        text = json.dumps(_decisive(self), sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def to_mapping(self) -> dict[str, Any]:
         """The form of `config.json`."""
@@ -99,6 +139,7 @@ class Config:
             "call_graph": self.graph.to_mapping(),
             "model": to_mapping(self.model),
             "training": to_mapping(self.training),
+            "data": to_mapping(self.data),
         }
 
     @staticmethod
@@ -121,7 +162,18 @@ class Config:
             from_mapping(ModelSettings, value.get("model"), f"{where}: model"),
             from_mapping(TrainingSettings, value.get("training"), f"{where}: training"),
             task,
+            from_mapping(DataSettings, value.get("data", {}), f"{where}: data"),
         )
+
+
+def _decisive(config: Config) -> dict[str, Any]:
+    """Every setting that decides the weights. How long and how often to look do not: a run may be prolonged."""
+    mapping = config.to_mapping()
+    del mapping["data"]
+    flat: dict[str, Any] = mapping | mapping.pop("model") | mapping.pop("training")
+    for name in ("updates", "evaluate_every", "checkpoint_every"):
+        del flat[name]
+    return flat
 
 
 def _texts(value: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ RECORDS = 200
 AVERAGE_WARM_UP = 10
 """The average forgets faster at first, so that the initial weights do not linger in it."""
 
-Evaluate = Callable[[Learner], Mapping[str, int | float]]
+Evaluate = Callable[[Learner], Mapping[str, float]]
 
 
 class Trained(NamedTuple):
@@ -45,10 +45,10 @@ class Observer(Protocol):
     def begin(self, update: int, updates: int) -> None:
         """The loop starts, or goes on, at `update`; what was recorded of later updates is void."""
 
-    def tick(self, update: int, loss: float, metrics: Mapping[str, int | float]) -> None:
+    def tick(self, update: int, loss: float, metrics: Mapping[str, float]) -> None:
         """An update is done; called after each one, so it must cost next to nothing."""
 
-    def record(self, values: Mapping[str, int | float]) -> None:
+    def record(self, values: Mapping[str, float]) -> None:
         """Means since the last record, and evaluations when there was one; `update` is among the values."""
 
     def end(self) -> None:
@@ -131,7 +131,7 @@ class State:
         self.position += size
         return self.order[self.position - size : self.position]
 
-    def count(self, loss: float, metrics: Mapping[str, int | float]) -> None:
+    def count(self, loss: float, metrics: Mapping[str, float]) -> None:
         """Add one update's numbers to the sums."""
         self.counted += 1
         sums = self.sums
@@ -153,7 +153,7 @@ def train(
     *,
     evaluate: Evaluate | None = None,
     checkpoints: Checkpoints | None = None,
-    save: Callable[[int, float], None] | None = None,
+    save: Callable[[int], None] | None = None,
     resume: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Trained:
@@ -165,7 +165,7 @@ def train(
         settings: how long, how fast, and when to look.
         evaluate: what to measure now and then; it sees the learner with the weights it would end with.
         checkpoints: where to keep the state.
-        save: called after each checkpoint with updates and seconds, the learner holding the weights it would end with.
+        save: called after each checkpoint with its update, the learner holding the weights it would end with.
         resume: go on from the newest checkpoint, if there is one.
         observers: who records and shows.
 
@@ -201,7 +201,7 @@ def _loop(
     settings: TrainingSettings,
     evaluate: Evaluate | None,
     checkpoints: Checkpoints | None,
-    save: Callable[[int, float], None] | None,
+    save: Callable[[int], None] | None,
     observers: Sequence[Observer],
 ) -> None:
     optimiser = state.optimiser
@@ -242,7 +242,7 @@ def _loop(
             saved = update
             if save:
                 with _averaged(state):
-                    save(update, state.seconds)
+                    save(update)
 
 
 def intervals(settings: TrainingSettings) -> tuple[int, int, int]:
@@ -295,7 +295,7 @@ def _surroundings(settings: TrainingSettings) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _measured(state: State, learner: Learner, evaluate: Evaluate) -> Mapping[str, int | float]:
+def _measured(state: State, learner: Learner, evaluate: Evaluate) -> Mapping[str, float]:
     """Evaluate without leaving a trace in the state."""
     with _averaged(state), torch.random.fork_rng(devices=[]), torch.no_grad():
         state.module.eval()

@@ -1,0 +1,91 @@
+"""`hvil evaluate`: how well a run does on test traces, along the teacher's actions and on its own."""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hvil.run import Run
+    from hvil.traces import Traces
+
+SUMMARY = (
+    "Measure a run: error along teacher traces (all, and those not in the training set), success of roll-outs in the "
+    "task's environment, and the call structure. Writes evaluation.json into the run."
+)
+EXAMPLES = [
+    "hvil evaluate runs/karel-F-hvil-0",
+    "hvil evaluate runs/karel-F-hvil-0 --traces 2000 --json",
+    "hvil evaluate runs/karel-F-hvil-0 other_traces.npz",
+]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("run", metavar="RUN", help="a run directory")
+    parser.add_argument("source", metavar="SOURCE", nargs="?", help="a task or trace file (default: the run's own)")
+    parser.add_argument("--traces", type=int, metavar="N", help="how many test traces (default: those of the run)")
+    parser.add_argument("--seed", type=int, metavar="S", help="of a task's test traces (default: the run's)")
+    parser.add_argument("--no-rollouts", action="store_true", help="only follow the teacher's traces")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Load the run, evaluate it, print the numbers."""
+    from hvil.errors import InputError
+    from hvil.run import load
+
+    if args.traces is not None and args.traces < 1:
+        raise InputError(f"--traces {args.traces}: expected at least 1")
+    loaded = load(args.run)
+    traces = _test_traces(loaded, args.source, args.traces, args.seed)
+    return finish(loaded, traces, args.json, args.source, not args.no_rollouts)
+
+
+def _test_traces(loaded: "Run", source: str | None, count: int | None, seed: int | None) -> "Traces | None":
+    from hvil.sources import drawn, find_task, is_file
+    from hvil.traces_io import load as load_traces
+
+    source = source or (None if count is None and seed is None else loaded.config.task)
+    if source is None:
+        test = loaded.data.test
+        return test if test is None or count is None else test[:count]
+    if is_file(source):
+        return load_traces(source)[:count]
+    seed = loaded.config.training.seed if seed is None else seed
+    return drawn(find_task(source), count or loaded.config.data.test_traces, seed, test=True)
+
+
+def finish(
+    trained: "Run", traces: "Traces | None", quiet: bool, source: str | None = None, rollouts: bool = True
+) -> dict[str, Any]:
+    """Evaluate a run, write `evaluation.json`, print a table; the result is what `--json` prints.
+
+    Without test traces, only the training error is known, and the error on others is left open.
+    """
+    from rich.console import Console
+
+    from hvil.files import write_json
+
+    evaluation = trained.evaluate(trained.data.training if traces is None else traces, rollouts=rollouts)
+    measured = evaluation.to_mapping()
+    if traces is None:
+        training_error = measured["error"]
+        measured |= {"error": None, "error_interval": None, "error_unseen": None, "error_unseen_interval": None}
+    elif trained.knows_data:
+        training_error = float(trained.policy.wrong(trained.data.training).mean())
+    else:
+        training_error = None
+    result = {
+        "run": str(trained.path),
+        "source": source or trained.config.data.source or None,
+        **measured,
+        "training_error": training_error,
+        "updates": trained.updates,
+        "seconds": round(trained.seconds, 3),
+    }
+    assert trained.path is not None
+    write_json(trained.path / "evaluation.json", result)
+    if not quiet:
+        console = Console()
+        console.print(evaluation.table("on the training traces" if traces is None else str(trained.path)))
+        shown = "unknown" if training_error is None else f"{training_error:.1%}"
+        console.print(f"{trained.path}: {trained.updates} updates, {trained.seconds:.0f} s, training error {shown}")
+    return result

@@ -1,0 +1,44 @@
+"""Settings that suit each task; flags and arguments override them. A table, no control flow beyond looking up."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_TASKS: Mapping[str, Mapping[str, Any]] = {
+    "bubblesort": {
+        "demos": 30,
+        "updates": 20_000,
+        "hidden": 100,
+        "entropy_decay_interval": 1_000,
+        "input_sparsity": 0.03,
+        "layers": 4,
+    },
+    "karel": {
+        "demos": 10,
+        "updates": 2_000,
+        "hidden": 256,
+        "entropy_decay_interval": 100,
+        "layers": 2,
+    },
+    "mnist-parity": {
+        "demos": 400,
+        "updates": 400,
+        "network": "convnet",
+        "batch_size": 20,
+        "hidden": 64,
+        "context": 32,
+        "entropy_decay_interval": 50,
+        "layers": 1,
+    },
+}
+
+_MODELS: Mapping[tuple[str, str], Mapping[str, Any]] = {}
+"""Where a learner wants something else on a task."""
+
+DEFAULT_CALL_GRAPH = "tree:5x2"
+"""For data that comes from no task of ours."""
+
+
+def preset(task: str | None, model: str = "hvil") -> dict[str, Any]:
+    """The settings for a TASK string and a learner; none for an unknown task."""
+    kind = (task or "").partition(":")[0]
+    return {**_TASKS.get(kind, {}), **_MODELS.get((kind, model), {})}

@@ -1,0 +1,266 @@
+"""A run: a learner with its configuration, in memory or in a directory; `fit` makes one, `load` opens one.
+
+The directory holds `config.json`, `model.safetensors`, `checkpoint/`, `metrics.jsonl`, `evaluation.json` and, if asked
+for, `report.html`. A run whose traces came from Python also holds them (`traces.npz`).
+"""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+
+from hvil import traces_io
+from hvil.callgraph import CallGraph
+from hvil.checkpoints import Checkpoints
+from hvil.config import Config, DataSettings, ModelSettings, TrainingSettings
+from hvil.errors import InputError
+from hvil.files import read_json, write_json
+from hvil.learner import Learner, Policy
+from hvil.models import build
+from hvil.observers import MetricsFile, ProgressBar, TensorBoard, read_metrics
+from hvil.presets import DEFAULT_CALL_GRAPH, preset
+from hvil.settings import from_mapping
+from hvil.sources import Data, load_data, task_of
+from hvil.traces import Traces
+from hvil.training import Observer, seeded, train
+from hvil.weights import load_weights, save_weights
+
+if TYPE_CHECKING:
+    from hvil.evaluation import Evaluation
+
+MODEL, METRICS = "model.safetensors", "metrics.jsonl"
+
+MEASURED = 500
+"""Training traces on which the training error is measured, at most."""
+
+
+@dataclass
+class Run:
+    """A learner and where it comes from."""
+
+    config: Config
+    learner: Learner
+    path: Path | None = None
+    """Its directory; None if it lives in memory alone."""
+    updates: int = 0
+    seconds: float = 0.0
+    """Wall time of the training."""
+
+    @property
+    def policy(self) -> Policy:
+        """The learned policy: `reset`, `act`, `wrong`."""
+        return self.learner.policy()
+
+    @cached_property
+    def data(self) -> Data:
+        """The traces it was trained and is tested on, found again by what the configuration says.
+
+        Raises:
+            InputError: they came from Python and were not kept, or their file is gone.
+        """
+        if self.config.data.source:
+            return load_data(self.config.data, self.config.training.seed)
+        if self.path is None or not (self.path / "traces.npz").is_file():
+            raise InputError("this run does not know its traces: they were given from Python; name a source")
+        return Data(traces_io.load(self.path / "traces.npz"), None, task_of(self.config.task))
+
+    def evaluate(self, traces: Traces | None = None, rollouts: bool = True) -> "Evaluation":
+        """Error rates, roll-outs and structure on test traces; by default on those of the run's own source."""
+        from hvil.evaluation import evaluate
+
+        if traces is None:
+            traces = self.data.test
+        if traces is None:
+            raise InputError("this run has no test traces; name a source")
+        self.config.check(traces)
+        # Only traces with their initial states can be rolled out.
+        task = task_of(traces.attributes.get("task")) if rollouts and traces.metadata else None
+        training = self.data.training if self.knows_data else None
+        return evaluate(self.learner, traces, training, task, self.config.graph.procedures)
+
+    @property
+    def knows_data(self) -> bool:
+        """Whether the training traces can be found."""
+        try:
+            return bool(self.data)
+        except InputError:
+            return False
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a run that lives in memory to a new directory."""
+        path = Path(path)
+        _create(path)
+        write_json(path / "config.json", self.config.to_mapping())
+        if not self.config.data.source and "data" in self.__dict__:
+            traces_io.save(self.data.training, path / "traces.npz")
+        save_weights(path / MODEL, _module(self.learner), self.updates)
+        self.path = path
+
+    def __repr__(self) -> str:
+        what = f"{self.config.model.model} of {self.config.task or 'traces'}, {self.updates} updates"
+        return f"Run({what}{f', in {self.path}' if self.path else ''})"
+
+
+def fit(
+    traces: Traces,
+    call_graph: str | Mapping[str, Any] | CallGraph | None = None,
+    *,
+    test: Traces | None = None,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    tensorboard: bool = False,
+    progress: bool = False,
+    **settings: Any,
+) -> Run:
+    """Learn from traces.
+
+    Args:
+        traces: the training set.
+        call_graph: a spec such as `tree:5x2`, a file, a mapping or a `CallGraph`; by default that of the traces' task.
+        test: traces on which the error is measured during training.
+        out: a new directory for the run; None keeps it in memory.
+        resume: go on with the run in `out`.
+        tensorboard: also write TensorBoard's files into `out`.
+        progress: show a progress bar on standard error.
+        **settings: any field of `hvil.config.ModelSettings` or `hvil.config.TrainingSettings`; what is not given
+            comes from the preset of the traces' task, then from the fields' defaults.
+    """
+    task = traces.attributes.get("task")
+    known = task_of(task)
+    chosen = preset(task, settings.get("model", "hvil")) | settings
+    config = Config.of(
+        traces,
+        call_graph if call_graph is not None else known.default_call_graph if known else DEFAULT_CALL_GRAPH,
+        *_settings(chosen, settings),
+        DataSettings(demos=len(traces), test_traces=0 if test is None else len(test)),
+    )
+    return fit_config(config, Data(traces, test, known), out, resume=resume, tensorboard=tensorboard, progress=progress)
+
+
+def fit_config(
+    config: Config,
+    data: Data,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    resume: bool = False,
+    tensorboard: bool = False,
+    progress: bool = False,
+) -> Run:
+    """Train the configured learner; `fit` and the command line both end here."""
+    config.check(data.training)
+    if data.test is not None:
+        config.check(data.test, "the test traces")
+    if config.model.annotations == "use" and data.training.annotations is None:
+        raise InputError("annotations are to be used, but these traces come without a call structure")
+    path = None if out is None else Path(out)
+    if path is not None:
+        _open(path, config, resume)
+        if not config.data.source:
+            traces_io.save(data.training, path / "traces.npz")
+    elif tensorboard or resume:
+        raise InputError("TensorBoard's files and resuming need a run directory: name one with out")
+    observers: list[Observer] = [] if path is None else [MetricsFile(path / METRICS)]
+    if tensorboard and path is not None:
+        observers.append(TensorBoard(path / "tensorboard"))
+    if progress:
+        observers.append(ProgressBar(f"{config.model.model} on {config.task or 'traces'}"))
+    learner = cast(Learner, seeded(config.training.seed, lambda: build(config)))
+    used = data.training if config.model.annotations == "use" else replace(data.training, annotations=None)
+    identity = {"configuration": config.digest, "data": fingerprint(used)}
+    trained = train(
+        learner,
+        used,
+        config.training,
+        evaluate=lambda current: _errors(current, data),
+        checkpoints=None if path is None else Checkpoints(path / "checkpoint", identity),
+        save=None if path is None else lambda update: save_weights(path / MODEL, _module(learner), update),
+        resume=resume,
+        observers=observers,
+    )
+    if path is not None:
+        save_weights(path / MODEL, _module(learner), trained.updates)
+    run = Run(config, learner, path, *trained)
+    run.data = data
+    return run
+
+
+def load(path: str | os.PathLike[str]) -> Run:
+    """Open a run directory.
+
+    Raises:
+        InputError: it is none, or its model is missing, truncated, not finite or of another configuration.
+    """
+    path = Path(path)
+    if not (path / "config.json").is_file():
+        raise InputError(f"{path}: not a run directory (it has no config.json)")
+    config = read_config(path)
+    learner = cast(Learner, seeded(config.training.seed, lambda: build(config)))
+    updates = load_weights(path / MODEL, _module(learner))
+    seconds = next((line["seconds"] for line in reversed(read_metrics(path / METRICS)) if "seconds" in line), 0.0)
+    return Run(config, learner, path, updates, float(seconds))
+
+
+def read_config(path: Path) -> Config:
+    """The configuration of a run directory."""
+    return Config.from_mapping(read_json(path / "config.json"), str(path / "config.json"))
+
+
+def fingerprint(traces: Traces) -> str:
+    """A digest of all that a learner reads of a set of traces."""
+    digest = hashlib.blake2b(digest_size=16)
+    arrays = [traces.observations, traces.actions, traces.offsets]
+    if traces.annotations is not None:
+        arrays += [traces.annotations.stacks, traces.annotations.kept]
+    for array in arrays:
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _errors(learner: Learner, data: Data) -> dict[str, float]:
+    policy = learner.policy()
+    sets = {"error": data.test, "training_error": data.training[:MEASURED]}
+    return {name: float(policy.wrong(traces).mean()) for name, traces in sets.items() if traces is not None}
+
+
+def _settings(chosen: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[ModelSettings, TrainingSettings]:
+    names = [{field.name for field in fields(kind)} for kind in (ModelSettings, TrainingSettings)]
+    unknown = sorted(set(given) - names[0] - names[1])
+    if unknown:
+        raise InputError(f"unknown setting {unknown[0]!r}; known: {', '.join(sorted(names[0] | names[1]))}")
+    model, training = ({name: value for name, value in chosen.items() if name in known} for known in names)
+    return from_mapping(ModelSettings, model, "settings"), from_mapping(TrainingSettings, training, "settings")
+
+
+def _module(learner: Learner) -> torch.nn.Module:
+    return cast(torch.nn.Module, learner)
+
+
+def refuse_existing(path: Path) -> None:
+    """A new run needs a new directory."""
+    if path.exists():
+        raise InputError(f"{path}: exists already; choose another directory, or go on with that run (--resume)")
+
+
+def _create(path: Path) -> None:
+    refuse_existing(path)
+    path.mkdir(parents=True)
+
+
+def _open(path: Path, config: Config, resume: bool) -> None:
+    """Make the run directory, or make sure that the one that is there can be gone on with."""
+    if not resume or not path.exists():
+        _create(path)
+    elif (path / "config.json").is_file():
+        difference = config.difference(read_config(path))
+        if difference:
+            raise InputError(f"{path}: cannot resume, the run has another configuration: {difference}")
+    elif not path.is_dir() or any(not entry.name.startswith(".") for entry in path.iterdir()):
+        raise InputError(f"{path}: not a run directory (it has no config.json)")
+    write_json(path / "config.json", config.to_mapping())

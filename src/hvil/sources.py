@@ -1,0 +1,101 @@
+"""Where a SOURCE's traces come from: a task's teacher, a trace file, a Minari data set; training and test apart."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from hvil.config import DataSettings
+from hvil.domains.task import VALID_TASKS, Task, task
+from hvil.errors import InputError
+from hvil.traces import Traces
+
+HELD_OUT = 0.2
+
+
+class Data(NamedTuple):
+    """A source's traces."""
+
+    training: Traces
+    test: Traces | None
+    """Fresh from the task's test stream, or held out; None if there are none."""
+    task: Task | None
+    """Where a policy for these traces can be tried."""
+
+
+def is_file(source: str) -> bool:
+    """Whether a SOURCE is a trace file or data set, as opposed to a task."""
+    return source.startswith("minari:") or Path(source).suffix in (".npz", ".parquet")
+
+
+def find_task(source: str) -> Task:
+    """The task that a SOURCE names."""
+    try:
+        return task(source)
+    except InputError as error:
+        if VALID_TASKS not in str(error):
+            raise
+        raise InputError(
+            f"{source!r} is no task and no trace file; expected {VALID_TASKS}, FILE.npz, FILE.parquet or minari:ID"
+        ) from error
+
+
+def task_of(name: str | None) -> Task | None:
+    """The task that a trace set says it is from, if it can be made here (a Karel program's file may be gone)."""
+    if not name:
+        return None
+    try:
+        return task(name)
+    except InputError:
+        return None
+
+
+def load_data(settings: DataSettings, seed: int) -> Data:
+    """The training and test traces of a source; the same settings and seed, the same traces.
+
+    A task's test traces are drawn afresh, and so are those of a file that says which task it is from. Of any other
+    file `test_traces`, but at most a fifth, are held out, chosen by the seed; or all but `demos` if that is given.
+    """
+    if is_file(settings.source):
+        return _from_file(settings, seed)
+    found = find_task(settings.source)
+    if settings.demos < 1:
+        raise InputError(f"--demos {settings.demos}: a task needs at least 1 demonstration to learn from")
+    training = drawn(found, settings.demos, seed)
+    test = drawn(found, settings.test_traces, seed, test=True) if settings.test_traces else None
+    return Data(training, test, found)
+
+
+def drawn(found: Task, count: int, seed: int, test: bool = False) -> Traces:
+    """A task's demonstrations, with a progress bar while they are drawn."""
+    from hvil.progress import progress_bar
+
+    kind = "test traces" if test else "demonstrations"
+    with progress_bar(f"{kind} of {found.name}", count) as progress:
+        return (found.test_demonstrations if test else found.demonstrations)(count, seed, progress)
+
+
+def _from_file(settings: DataSettings, seed: int) -> Data:
+    from hvil.traces_io import load
+
+    traces = load(settings.source)
+    if settings.demos > len(traces):
+        raise InputError(f"{settings.source}: --demos {settings.demos}, but there are only {len(traces)} traces")
+    found = task_of(traces.attributes.get("task"))
+    if found is not None and found.action_names == traces.action_names:
+        training = traces[: settings.demos] if settings.demos else traces
+        test = drawn(found, settings.test_traces, seed, test=True) if settings.test_traces else None
+        if test is None or test.observation_shape == traces.observation_shape:
+            return Data(training, test, found)
+    held = len(traces) - settings.demos if settings.demos else int(HELD_OUT * len(traces))
+    held = min(settings.test_traces, held)
+    order = np.random.default_rng([seed, 2]).permutation(len(traces))
+    count = settings.demos or len(traces) - held
+    return Data(traces[np.sort(order[:count])], traces[np.sort(order[count : count + held])] if held else None, None)
+
+
+def short_name(source: str) -> str:
+    """A SOURCE as part of a file name."""
+    name = Path(source).stem if is_file(source) and not source.startswith("minari:") else source
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"

@@ -1,0 +1,44 @@
+"""`model.safetensors`: a learner's weights and the number of its updates, written atomically, read without trust."""
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from hvil.checkpoints import not_finite
+from hvil.errors import InputError
+from hvil.files import write_atomically
+
+
+def save_weights(path: Path, module: torch.nn.Module, updates: int) -> None:
+    """Write the weights; the same weights give the same bytes."""
+    tensors = {name: value.detach().cpu().clone().contiguous() for name, value in module.state_dict().items()}
+    facts = {"hvil": json.dumps({"updates": updates})}
+    write_atomically(path, lambda target: save_file(tensors, target, facts))
+
+
+def load_weights(path: Path, module: torch.nn.Module) -> int:
+    """Read weights into a module of the same shape, and say after how many updates they were written.
+
+    Raises:
+        InputError: the file is missing, truncated, not finite, or of another configuration.
+    """
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; the run has no trained model yet (hvil fit --resume goes on with it)")
+    try:
+        with safe_open(path, framework="pt") as stored:
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+            updates = int(json.loads((stored.metadata() or {})["hvil"])["updates"])
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: truncated or damaged, or not a model of hvil ({error})") from error
+    broken = not_finite(tensors)
+    if broken:
+        raise InputError(f"{path}: {broken} holds a value that is not finite")
+    own = module.state_dict()
+    for name in own.keys() | tensors.keys():
+        if name not in own or name not in tensors or own[name].shape != tensors[name].shape:
+            raise InputError(f"{path}: the model is of another configuration than config.json ({name} differs)")
+    module.load_state_dict(tensors)
+    return updates
