@@ -1,5 +1,21 @@
 """Annotations of arrays are checked while the tests run: every function of the package goes through beartype."""
 
-from jaxtyping import install_import_hook
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+from jaxtyping import config, install_import_hook
 
 install_import_hook("hvil", "type_checks.check")
+
+# The same examples in every run: what passed once passes again, also on a slow machine.
+settings.register_profile("hvil", deadline=None, max_examples=60, derandomize=True)
+settings.load_profile("hvil")
+
+
+@pytest.fixture
+def no_type_checks() -> Iterator[None]:
+    """As a user runs it: wrong types reach the code, which has to refuse them itself."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)

@@ -5,21 +5,23 @@ Specs, mappings and files become a `CallGraph`; its arrays are what masks and co
 Letters: H procedures, A actions, C most callees of a procedure, L levels of the stack (maximum depth).
 """
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int
 
+from hvil.arrays import unique_names
 from hvil.errors import InputError
 from hvil.files import read_json
 
 CYCLIC_MAX_DEPTH = 8
 MAX_PROCEDURES = 4096
+MAX_DEPTH = 1000
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class CallGraph:
     calls: tuple[tuple[int, ...], ...]
     """For each procedure the indices of those it may call, in the order of its choices."""
     acts: tuple[tuple[int, ...], ...]
-    """For each procedure the actions it may take."""
+    """For each procedure the actions it may take, ascending."""
     root: int = 0
     max_depth: int = 0
     """Largest height of the stack; 0 stands for the longest path (acyclic) or `CYCLIC_MAX_DEPTH`."""
@@ -40,15 +42,20 @@ class CallGraph:
         count = len(self.procedures)
         if not 0 < count <= MAX_PROCEDURES:
             raise InputError(f"a call graph has 1 to {MAX_PROCEDURES} procedures, this one {count}")
-        if len(set(self.procedures)) < count:
-            raise InputError("call graph: two procedures have the same name")
+        object.__setattr__(self, "procedures", unique_names(self.procedures, "call graph: procedure"))
+        object.__setattr__(self, "action_names", unique_names(self.action_names, "call graph: action"))
         if not self.action_names:
             raise InputError("call graph: there are no actions")
+        if not 0 <= self.root < count:
+            raise InputError(f"call graph: the root is procedure {self.root}, expected 0..{count - 1}")
+        _check_lists(self.calls, self.procedures, "calls", count)
+        _check_lists(self.acts, self.procedures, "takes actions", len(self.action_names))
+        object.__setattr__(self, "acts", tuple(tuple(sorted(actions)) for actions in self.acts))
         longest = _longest_path(self.calls, self.root)
         depth = self.max_depth or longest or CYCLIC_MAX_DEPTH
         object.__setattr__(self, "max_depth", min(depth, longest) if longest else depth)
-        if self.max_depth < 1:
-            raise InputError(f"call graph: the maximum depth must be at least 1, not {self.max_depth}")
+        if not 0 < self.max_depth <= MAX_DEPTH:
+            raise InputError(f"call graph: the maximum depth must be 1 to {MAX_DEPTH}, not {self.max_depth}")
         if not self.reaches[self.max_depth, self.root].any():
             raise InputError(f"call graph: the root {self.procedures[self.root]!r} cannot take any action")
 
@@ -83,10 +90,14 @@ class CallGraph:
     def reaches(self) -> Bool[np.ndarray, "L_plus_1 H A"]:
         """Whether a procedure can emit an action if it and its callees may fill so many levels: a least fixpoint."""
         table = np.zeros((self.max_depth + 1, *self.can_act.shape), dtype=bool)
+        calls = np.zeros((len(self.procedures), len(self.procedures)), dtype=np.float32)
+        for procedure, callees in enumerate(self.calls):
+            calls[procedure, list(callees)] = 1
         for level in range(1, self.max_depth + 1):
-            table[level] = self.can_act
-            for procedure, callees in enumerate(self.calls):
-                table[level, procedure] |= table[level - 1, list(callees)].any(axis=0)
+            table[level] = self.can_act | (calls @ table[level - 1] > 0)
+            if (table[level] == table[level - 1]).all():
+                table[level:] = table[level]  # the fixpoint
+                break
         return table
 
     def procedure_index(self, name: str) -> int:
@@ -106,6 +117,8 @@ class CallGraph:
     def check_actions(self, actions: Int[np.ndarray, "S"], where: str = "the data") -> None:
         """Reject data with an action that no path from the root can emit."""
         possible = self.reaches[self.max_depth, self.root]
+        if len(actions) and not 0 <= actions.min() <= actions.max() < len(possible):
+            raise InputError(f"{where}: an action is out of range, expected 0..{len(possible) - 1}")
         missing = np.flatnonzero(np.bincount(actions, minlength=len(possible)).astype(bool) & ~possible)
         if len(missing):
             names = ", ".join(repr(self.action_names[action]) for action in missing)
@@ -158,9 +171,9 @@ def call_graph(spec: str | Mapping[str, Any] | CallGraph, action_names: Sequence
         return spec
     if isinstance(spec, Mapping):
         return _from_mapping(spec, tuple(action_names), "call graph")
-    if spec.endswith(".json") or Path(spec).is_file():
+    if spec.endswith(".json") or os.path.isfile(spec):
         return _from_mapping(read_json(spec), tuple(action_names), spec)
-    match = re.fullmatch(r"(tree):(\d{1,6})x(\d{1,6})|(binary|chain|complete):(\d{1,6})", spec)
+    match = re.fullmatch(r"(tree):([0-9]{1,6})x([0-9]{1,6})|(binary|chain|complete):([0-9]{1,6})", spec)
     if match is None:
         raise InputError(
             f"call graph {spec!r} is not known; expected tree:KxD (such as tree:5x2), binary:N, chain:N, complete:N, "
@@ -229,12 +242,15 @@ def _from_mapping(value: Any, action_names: tuple[str, ...], where: str) -> Call
         chosen = entry.get("actions", list(action_names))
         acts.append(_indices(chosen, action_index, f"{where}: procedure {name!r} takes", "action"))
     root = value.get("root", names[0])
-    if root not in index:
+    if not isinstance(root, str) or root not in index:
         raise InputError(f"{where}: the root {root!r} is not among the procedures {', '.join(names)}")
-    max_depth = value.get("max_depth", 0)
-    if isinstance(max_depth, bool) or not isinstance(max_depth, int) or not 0 <= max_depth <= 1000:
-        raise InputError(f"{where}: max_depth must be a whole number between 1 and 1000, not {max_depth!r}")
-    return CallGraph(names, action_names, tuple(calls), tuple(acts), index[root], max_depth)
+    max_depth = value.get("max_depth")
+    if max_depth is not None and (type(max_depth) is not int or not 1 <= max_depth <= MAX_DEPTH):
+        raise InputError(f"{where}: max_depth must be a whole number between 1 and {MAX_DEPTH}, not {max_depth!r}")
+    try:
+        return CallGraph(names, action_names, tuple(calls), tuple(acts), index[root], max_depth or 0)
+    except InputError as error:
+        raise InputError(f"{where}: {str(error).removeprefix('call graph: ')}") from error
 
 
 def _indices(chosen: Any, index: Mapping[str, int], where: str, what: str) -> tuple[int, ...]:
@@ -246,6 +262,15 @@ def _indices(chosen: Any, index: Mapping[str, int], where: str, what: str) -> tu
     if len(set(chosen)) < len(chosen):
         raise InputError(f"{where} the same {what} twice")
     return tuple(index[name] for name in chosen)
+
+
+def _check_lists(lists: Sequence[Sequence[int]], procedures: Sequence[str], what: str, limit: int) -> None:
+    if len(lists) != len(procedures):
+        raise InputError(f"call graph: {len(lists)} lists of what each procedure {what}, for {len(procedures)} of them")
+    for name, entries in zip(procedures, lists, strict=True):
+        if len(set(entries)) < len(entries) or not all(0 <= entry < limit for entry in entries):
+            found = ", ".join(map(str, entries))
+            raise InputError(f"call graph: {name!r} {what} {found}; expected different numbers in 0..{limit - 1}")
 
 
 def _longest_path(calls: Sequence[Sequence[int]], root: int) -> int | None:

@@ -45,8 +45,8 @@ def save_minari(traces: Traces, dataset_id: str, progress: Callable[[int], None]
             dataset = minari.create_dataset_from_buffers(
                 name,
                 _episodes(traces, progress),
-                observation_space=_observation_space(traces.observations),
-                action_space=spaces.Discrete(len(traces.action_names)),
+                observation_space=traces.observation_space,
+                action_space=traces.action_space,
                 description=f"Traces written by hvil: {traces!r}",
                 data_format="hdf5",
                 jpeg_encoding=False,
@@ -137,17 +137,6 @@ def _infos(annotations: Annotations | None) -> dict[str, np.ndarray] | None:
         STACK: np.pad(annotations.stacks, ((0, 1), (0, 0)), constant_values=-1),
         KEPT: np.pad(annotations.kept, (0, 1), constant_values=-1),
     }
-
-
-def _observation_space(observations: np.ndarray) -> gymnasium.Space[Any]:
-    shape, dtype = observations.shape[1:], observations.dtype
-    if not shape and dtype.kind in "iu":
-        lowest = int(observations.min())
-        return spaces.Discrete(int(observations.max()) - lowest + 1, start=lowest)
-    if dtype.kind == "b":
-        return spaces.MultiBinary(shape)
-    low, high = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    return spaces.Box(low, high, shape, dtype=dtype.type)
 
 
 def _facts(traces: Traces) -> dict[str, Any]:

@@ -63,8 +63,7 @@ def _schema(traces: Traces) -> pa.Schema:
         fields += [("stack", pa.list_(pa.string())), ("kept", pa.int16())]
     for name, values in traces.metadata.items():
         item = pa.string() if values.dtype.kind == "U" else pa.from_numpy_dtype(values.dtype)
-        width = int(np.prod(values.shape[1:]))
-        fields.append((f"metadata.{name}", item if values.ndim == 1 else pa.list_(item, width)))
+        fields.append((f"metadata.{name}", item if values.ndim == 1 else pa.list_(item)))
     facts = {
         "action_names": traces.action_names,
         "observation_names": traces.observation_names,
@@ -104,25 +103,27 @@ def _table(traces: Traces, first: int, last: int, schema: pa.Schema) -> pa.Table
 
 
 def _annotation_columns(annotations: Annotations, final: Bool[np.ndarray, "rows"]) -> list[pa.Array]:
-    depths = np.zeros(len(final), dtype=np.int32)
-    depths[~final] = annotations.depths
-    entries = annotations.stacks[annotations.stacks >= 0]
-    names = pa.array(annotations.procedures, pa.string())
     known = np.zeros(len(final), dtype=bool)
     known[~final] = annotations.known
-    offsets = np.concatenate([[0], np.cumsum(depths)]).astype(np.int32)
-    stacks = pa.ListArray.from_arrays(
-        pa.array(offsets, mask=np.concatenate([~known, [False]])), names.take(pa.array(entries))
-    )
     kept = np.full(len(final), -1, dtype=np.int16)
     kept[~final] = annotations.kept
-    return [stacks, pa.array(kept, mask=~known)]
+    names = pa.array(annotations.procedures, pa.string())
+    entries = names.take(pa.array(annotations.stacks[annotations.stacks >= 0]))
+    return [_lists(entries, known, annotations.depths[annotations.known]), pa.array(kept, mask=~known)]
 
 
 def _metadata_column(values: Shaped[np.ndarray, "N ..."], rows: Int[np.ndarray, "N_plus_1"]) -> pa.Array:
-    place = np.full(rows[-1], -1, dtype=np.int64)
-    place[rows[:-1]] = np.arange(len(values))
     flat = pa.array(values.ravel().tolist(), pa.string()) if values.dtype.kind == "U" else pa.array(values.ravel())
-    width = int(np.prod(values.shape[1:]))
-    column = flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, type=pa.list_(flat.type, width))
-    return column.take(pa.array(place, mask=place < 0))
+    first = np.zeros(rows[-1], dtype=bool)
+    first[rows[:-1]] = True
+    if values.ndim > 1:
+        return _lists(flat, first, int(np.prod(values.shape[1:])))
+    return flat.take(pa.array(np.cumsum(first) - 1, mask=~first))
+
+
+def _lists(entries: pa.Array, present: Bool[np.ndarray, "rows"], lengths: Int[np.ndarray, "lists"] | int) -> pa.Array:
+    """Lists of these lengths in the rows where they are present, null in the others."""
+    offsets = np.zeros(len(present) + 1, dtype=np.int32)
+    offsets[1:][present] = lengths
+    np.cumsum(offsets, out=offsets)
+    return pa.ListArray.from_arrays(pa.array(offsets, mask=np.append(~present, False)), entries)

@@ -138,15 +138,17 @@ class Traces:
 
     @property
     def observation_space(self) -> Any:
-        """The observations as a Gymnasium space: their shape and type, without bounds of their own."""
-        from gymnasium.spaces import Box
+        """The observations as a Gymnasium space, as narrow as their type says (for single whole numbers, the data)."""
+        from gymnasium import spaces
 
-        dtype = self.observations.dtype
-        if dtype.kind == "f":
-            return Box(-np.inf, np.inf, self.observation_shape, np.float32)
+        shape, dtype = self.observation_shape, self.observations.dtype
+        if not shape and dtype.kind in "iu":
+            lowest = int(self.observations.min())
+            return spaces.Discrete(int(self.observations.max()) - lowest + 1, start=lowest)
         if dtype.kind == "b":
-            return Box(0, 1, self.observation_shape, np.uint8)
-        return Box(np.iinfo(dtype).min, np.iinfo(dtype).max, self.observation_shape, dtype.type)
+            return spaces.MultiBinary(shape)
+        low, high = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        return spaces.Box(low, high, shape, dtype=dtype.type)
 
     @property
     def action_space(self) -> Any:

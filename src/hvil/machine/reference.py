@@ -88,8 +88,7 @@ def posterior_steps(graph: CallGraph, stack: Stack, action: int) -> list[int]:
 
 def structures(graph: CallGraph, actions: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Every call structure that emits the actions and then ∅; their number grows exponentially with the length."""
-    graph.check_actions(np.asarray(actions, dtype=np.int64), "the trace")
-    emitted = [*actions, graph.terminate]
+    emitted = _emitted(graph, actions)
 
     def extend(stack: Stack, time: int, taken: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         if not stack:
@@ -103,7 +102,7 @@ def structures(graph: CallGraph, actions: Sequence[int]) -> Iterator[tuple[int, 
 
 def replay(graph: CallGraph, actions: Sequence[int], structure: Sequence[int]) -> list[Moment]:
     """The machine before each step of a structure; an `InputError` says where it is inconsistent with the trace."""
-    emitted = [*actions, graph.terminate]
+    emitted = _emitted(graph, actions)
     stack, time, moments = start(graph), 0, []
     for index, choice in enumerate(structure):
         if not stack:
@@ -144,6 +143,14 @@ def steps_towards(graph: CallGraph, stack: Stack, wanted: Sequence[int], kept: i
     return [graph.terminate] * (len(stack) - keep) + calls + [action]
 
 
+def _emitted(graph: CallGraph, actions: Sequence[int]) -> list[int]:
+    """The actions and the ∅ after them, if the graph can emit them at all."""
+    if not len(actions):
+        raise InputError("the trace is empty; a trace has at least one action")
+    graph.check_actions(np.asarray(actions, dtype=np.int64), "the trace")
+    return [*map(int, actions), graph.terminate]
+
+
 def structure_from_stacks(
     graph: CallGraph, actions: Sequence[int], stacks: Sequence[Sequence[int]], kept: Sequence[int]
 ) -> tuple[int, ...]:
@@ -152,6 +159,13 @@ def structure_from_stacks(
     now: list[int] = [graph.root]
     for time, (action, target, keep) in enumerate(zip(actions, stacks, kept, strict=True)):
         wanted = [int(procedure) for procedure in target if procedure >= 0]
+        if not wanted:
+            raise InputError(f"time {time}: the step is not annotated")
+        if max(wanted) >= len(graph.procedures):
+            raise InputError(f"time {time}: the call graph has no procedure {max(wanted)}")
+        if wanted[0] != graph.root:
+            first, root = graph.procedures[wanted[0]], graph.procedures[graph.root]
+            raise InputError(f"time {time}: the stack begins with {first}, the root of the call graph is {root}")
         shared = next(
             (i for i, pair in enumerate(zip(now, wanted, strict=False)) if pair[0] != pair[1]),
             min(len(now), len(wanted)),
