@@ -170,7 +170,8 @@ def _decisive(config: Config) -> dict[str, Any]:
     """Every setting that decides the weights. How long and how often to look do not: a run may be prolonged."""
     mapping = config.to_mapping()
     del mapping["data"]
-    flat: dict[str, Any] = mapping | mapping.pop("model") | mapping.pop("training")
+    model, training = mapping.pop("model"), mapping.pop("training")
+    flat: dict[str, Any] = mapping | model | training
     for name in ("updates", "evaluate_every", "checkpoint_every"):
         del flat[name]
     return flat

@@ -162,7 +162,7 @@ def fit_config(
     if path is not None:
         _open(path, config, resume)
         if not config.data.source:
-            traces_io.save(data.training, path / "traces.npz")
+            _keep_traces(path / "traces.npz", data.training)
     elif tensorboard or resume:
         raise InputError("TensorBoard's files and resuming need a run directory: name one with out")
     observers: list[Observer] = [] if path is None else [MetricsFile(path / METRICS)]
@@ -240,6 +240,13 @@ def _settings(chosen: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[Mode
 
 def _module(learner: Learner) -> torch.nn.Module:
     return cast(torch.nn.Module, learner)
+
+
+def _keep_traces(path: Path, traces: Traces) -> None:
+    if not path.exists():
+        traces_io.save(traces, path)
+    elif fingerprint(traces_io.load(path)) != fingerprint(traces):
+        raise InputError(f"{path}: cannot resume, the run was made with another data set")
 
 
 def refuse_existing(path: Path) -> None:
