@@ -34,7 +34,9 @@ class ModelSettings:
     entropy_weight: float = setting(1.0, "initial weight of the posterior's entropy in the cost", low=0)
     entropy_decay: float = setting(0.7, "factor by which the entropy weight falls", low=0, high=1)
     entropy_decay_interval: int = setting(5000, "updates between two falls of the entropy weight", low=1)
-    input_sparsity: float = setting(0.0, "group-lasso penalty on the input columns of the policy's procedures", low=0)
+    input_sparsity: float = setting(
+        0.0, "group-lasso penalty on the input columns of the policy's procedures, against a batch's summed cost", low=0
+    )
     annotations: Literal["ignore", "use"] = setting("ignore", "call structure that comes with the data")
     units: int = setting(64, "units of a recurrent baseline and of the MLPs around it", low=1, high=65536)
     layers: int = setting(2, "layers of the LSTM baseline", low=1, high=64)

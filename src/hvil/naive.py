@@ -47,11 +47,10 @@ def naive_loss(learner: HvilLearner, traces: Traces, rng: np.random.Generator, u
         entropy += sum(float(posterior_entropy(step)) for step in steps)
         count += len(steps)
     bank = learner.generative.bank
-    total = total / len(traces)
     if settings.input_sparsity and isinstance(bank, MlpBank):
         total = total + settings.input_sparsity * sum(row.norm() for network in bank.weight1 for row in network)
     metrics = {"elbo": -kl / len(traces), "entropy": entropy / len(traces), "entropy_weight": weight}
-    return Loss(total, metrics | {"php_steps_per_action": count / len(traces.actions)})
+    return Loss(total / len(traces), metrics | {"php_steps_per_action": count / len(traces.actions)})
 
 
 def naive_walk(

@@ -38,6 +38,7 @@ class HvilLearner(nn.Module):
         """One sample of the objective's gradient estimator: summed over a trace's steps, the mean over traces.
 
         The mean matters: Adam's weight decay is part of the gradient, and against a sum over the batch it is nothing.
+        The sparsity penalty is weighed against the batch's summed cost.
         """
         batch = prepare(traces, self.config, self.device)
         context = self.posterior.context(batch)
@@ -54,7 +55,6 @@ class HvilLearner(nn.Module):
             terms = elbo_terms(self.generative, self.posterior, batch, context, steps)
             total = ESTIMATORS[estimator](terms, weight)
             kl, entropy = torch.stack([terms.kl.detach().sum(), terms.entropy.detach().sum()]).tolist()
-        total = total / len(traces)
         if self.config.model.input_sparsity:
             total = total + self.config.model.input_sparsity * input_sparsity(self.generative)
         metrics = {
@@ -63,7 +63,7 @@ class HvilLearner(nn.Module):
             "entropy_weight": weight,
             "php_steps_per_action": len(steps.row) / len(traces.actions),
         }
-        return Loss(total, metrics)
+        return Loss(total / len(traces), metrics)
 
     def policy(self) -> PhpPolicy:
         """The policy as it is now."""
