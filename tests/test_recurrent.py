@@ -41,12 +41,27 @@ def test_likelihood_does_not_depend_on_the_other_traces_of_the_batch(kind, last_
 
 
 @pytest.mark.parametrize("kind", LEARNERS)
-def test_loss_is_the_cost_of_the_batch(kind):
+def test_reading_whole_traces_is_reading_them_step_by_step(kind):
+    traces = random_traces(np.random.default_rng(8))
+    model = learner(kind, traces)
+    total = 0.0
+    with torch.no_grad():
+        for trace in traces:
+            state, before = model.memory.initial(1, model.device), 2
+            for observation, action in zip(trace.observations, [*trace.actions.tolist(), 2], strict=True):
+                logits, state = model.step(torch.tensor(observation)[None], torch.tensor([before]), state)
+                total += float(logits.log_softmax(1)[0, action])
+                before = action
+    assert total == pytest.approx(model.policy().log_likelihood(traces).sum(), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_loss_is_the_mean_cost_of_a_trace(kind):
     rng = np.random.default_rng(1)
     traces = random_traces(rng)
     model = learner(kind, traces)
     loss = model.loss(traces, rng, 0)
-    assert loss.total.item() == pytest.approx(-model.policy().log_likelihood(traces).sum(), rel=1e-5)
+    assert loss.total.item() == pytest.approx(-model.policy().log_likelihood(traces).mean(), rel=1e-5)
     loss.total.backward()
     assert all(p.grad is not None and bool(p.grad.isfinite().all()) for p in model.parameters())
 
@@ -98,16 +113,16 @@ def test_sampling_follows_the_softmax_and_its_seed():
     assert (draws[0] == draws[1]).all()
     assert (draws[0] != draws[2]).any()
     with torch.no_grad():
-        logits, _ = model.logits(torch.tensor(observation)[None, None], torch.zeros(1, 1, dtype=torch.long), ())
-    np.testing.assert_allclose(np.bincount(draws[0], minlength=3) / 4000, logits.softmax(-1)[0, 0], atol=0.03)
+        logits, _ = model.step(torch.tensor(observation)[None], torch.zeros(1, dtype=torch.long), ())
+    np.testing.assert_allclose(np.bincount(draws[0], minlength=3) / 4000, logits.softmax(-1)[0], atol=0.03)
 
 
 def test_last_action_is_seen_only_if_asked_for():
     traces = random_traces(np.random.default_rng(5))
-    observation = torch.tensor(traces.observations[:1])[None]
+    observation = torch.tensor(traces.observations[:1])
     for last_action in (False, True):
         model = learner(FeedForwardLearner, traces, last_action=last_action)
-        scores = [model.logits(observation, torch.full((1, 1), before), ())[0] for before in (0, 1)]
+        scores = [model.step(observation, torch.full((1,), before), ())[0] for before in (0, 1)]
         assert torch.equal(*scores) is not last_action
 
 

@@ -1,27 +1,35 @@
 """What a baseline remembers from one time to the next: an LSTM's state, nothing, or a stack that it can push and pop.
 
-All memories read padded batches and pass their state on, so that training, likelihood and acting share them.
+Each memory reads whole traces (to train and for the likelihood) or goes one time on (to act).
 
-Letters: N traces, T times, F features in, M features out, K stacks, L cells of a stack.
+Letters: N traces, R rows (all observations of all traces, or one of each environment), F features in, M features out,
+K stacks, L cells of a stack.
 """
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from hvil.models.ragged_lstm import run_ragged
 
 State = tuple[Tensor, ...]
 """What is carried from one time to the next; opaque to all but the memory itself."""
 
 
 class Memory(nn.Module):
-    """A map of feature sequences that carries a state."""
+    """A map of sequences of features that carries a state."""
 
     def initial(self, rows: int, device: torch.device) -> State:
         """The state at the start of `rows` traces."""
         raise NotImplementedError
 
-    def forward(self, features: Float[Tensor, "N T F"], state: State) -> tuple[Float[Tensor, "N T M"], State]:
-        """Outputs at each time, and the state after the last one."""
+    def step(self, features: Float[Tensor, "R F"], state: State) -> tuple[Float[Tensor, "R M"], State]:
+        """One time of each trace: what comes out, and the state after it."""
+        raise NotImplementedError
+
+    def forward(self, features: Float[Tensor, "R F"], offsets: Int[np.ndarray, "N_plus_1"]) -> Float[Tensor, "R M"]:
+        """All times of all traces; trace i has the rows `offsets[i]:offsets[i+1]`."""
         raise NotImplementedError
 
 
@@ -32,28 +40,45 @@ class NoMemory(Memory):
         """Nothing."""
         return ()
 
-    def forward(self, features: Float[Tensor, "N T F"], state: State) -> tuple[Float[Tensor, "N T F"], State]:
+    def step(self, features: Float[Tensor, "R F"], state: State) -> tuple[Float[Tensor, "R F"], State]:
         """The features themselves."""
         return features, state
 
+    def forward(self, features: Float[Tensor, "R F"], offsets: Int[np.ndarray, "N_plus_1"]) -> Float[Tensor, "R F"]:
+        """The features themselves."""
+        return features
+
 
 class LstmMemory(Memory):
-    """A stack of LSTM layers over padded input: packed sequences leave the CPU's fused kernel and are slower."""
+    """Layers of LSTMs, each reading the hidden states of the one before."""
 
     def __init__(self, units: int, layers: int) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(units, units, layers, batch_first=True)
+        self.layers = nn.ModuleList(nn.LSTM(units, units) for _ in range(layers))
 
     def initial(self, rows: int, device: torch.device) -> State:
-        """Hidden and cell states of zero."""
-        zeros = torch.zeros(self.lstm.num_layers, rows, self.lstm.hidden_size, device=device)
-        return zeros, zeros
+        """A hidden and a cell state of zero for each layer."""
+        return tuple(
+            torch.zeros(1, rows, self._lstms()[0].hidden_size, device=device) for _ in range(2 * len(self.layers))
+        )
 
-    def forward(self, features: Float[Tensor, "N T F"], state: State) -> tuple[Float[Tensor, "N T M"], State]:
+    def step(self, features: Float[Tensor, "R F"], state: State) -> tuple[Float[Tensor, "R M"], State]:
+        """The last layer's hidden state."""
+        after: list[Tensor] = []
+        for layer, hidden, cell in zip(self._lstms(), state[0::2], state[1::2], strict=True):
+            output, states = layer(features[None], (hidden, cell))
+            features = output[0]
+            after += states
+        return features, tuple(after)
+
+    def forward(self, features: Float[Tensor, "R F"], offsets: Int[np.ndarray, "N_plus_1"]) -> Float[Tensor, "R M"]:
         """The last layer's hidden states."""
-        hidden, cell = state
-        output, after = self.lstm(features, (hidden, cell))
-        return output, after
+        for layer in self._lstms():
+            features = run_ragged(layer, features, offsets, backwards=False)
+        return features
+
+    def _lstms(self) -> list[nn.LSTM]:
+        return [layer for layer in self.layers if isinstance(layer, nn.LSTM)]
 
 
 class StackMemory(Memory):
@@ -77,18 +102,29 @@ class StackMemory(Memory):
         zeros = torch.zeros(rows, self.units, device=device)
         return zeros, torch.zeros(rows, self.stacks, self.cells, device=device)
 
-    def forward(self, features: Float[Tensor, "N T F"], state: State) -> tuple[Float[Tensor, "N T M"], State]:
-        """The hidden states, one time after another."""
-        hidden, stack = state
-        outputs = []
-        for seen in self.features(features).unbind(dim=1):
-            top = stack[:, :, : self.seen].flatten(1)
-            hidden = torch.sigmoid(seen + self.hidden(hidden) + self.tops(top))
-            stack = self._moved(stack, hidden)
-            outputs.append(hidden)
-        return torch.stack(outputs, dim=1), (hidden, stack)
+    def step(self, features: Float[Tensor, "R F"], state: State) -> tuple[Float[Tensor, "R M"], State]:
+        """The new hidden state."""
+        return self._next(self.features(features), state)
 
-    def _moved(self, stack: Float[Tensor, "N K L"], hidden: Float[Tensor, "N M"]) -> Float[Tensor, "N K L"]:
+    def forward(self, features: Float[Tensor, "R F"], offsets: Int[np.ndarray, "N_plus_1"]) -> Float[Tensor, "R M"]:
+        """The hidden states, one time after another; traces that have ended go along and are left out at the end."""
+        lengths = np.diff(offsets)
+        times = np.arange(int(lengths.max()))[:, None]
+        rows = torch.from_numpy(np.minimum(offsets[:-1] + times, offsets[1:] - 1)).to(features.device)
+        state = self.initial(len(lengths), features.device)
+        seen, outputs = self.features(features), []
+        for row in rows:
+            output, state = self._next(seen[row], state)
+            outputs.append(output)
+        inside = torch.from_numpy((times < lengths).T.copy()).to(features.device)
+        return torch.stack(outputs, dim=1)[inside]
+
+    def _next(self, seen: Float[Tensor, "R M"], state: State) -> tuple[Float[Tensor, "R M"], State]:
+        hidden, stack = state
+        hidden = torch.sigmoid(seen + self.hidden(hidden) + self.tops(stack[:, :, : self.seen].flatten(1)))
+        return hidden, (hidden, self._moved(stack, hidden))
+
+    def _moved(self, stack: Float[Tensor, "R K L"], hidden: Float[Tensor, "R M"]) -> Float[Tensor, "R K L"]:
         push, pop, stay = self.moves(hidden).view(-1, self.stacks, 3).softmax(dim=2).unsqueeze(2).unbind(dim=3)
         top = torch.sigmoid(self.pushed(hidden)).unsqueeze(2)
         after_push = torch.cat([top, stack[:, :, :-1]], dim=2)

@@ -3,7 +3,7 @@
 The LSTM is the paper's (MLP – LSTM – MLP, or the ConvNet in place of the first MLP); the feed-forward policy and the
 Stack-RNN differ from it in the memory alone, so that what memory buys can be seen.
 
-Letters: N traces, T times, A actions (choice A is ∅), R rows of a block.
+Letters: N traces, A actions (choice A is ∅), R rows (all observations of all traces, or one of each environment).
 """
 
 from typing import Any
@@ -43,20 +43,17 @@ class Encoder(nn.Module):
         else:
             self.network = mlp(int(np.prod(config.observation_shape)) + seen, units, units)
 
-    def forward(
-        self, observations: Shaped[Tensor, "N T ..."], seen: Float[Tensor, "N T seen"]
-    ) -> Float[Tensor, "N T F"]:
-        """Features at each time."""
-        count, times = observations.shape[:2]
-        rows = observations.flatten(0, 1)
+    def forward(self, observations: Shaped[Tensor, "R ..."], seen: Float[Tensor, "R seen"]) -> Float[Tensor, "R F"]:
+        """Features of each row."""
+        features: Tensor
         if self.layout is not None:
-            images, numbers = split_image(self.layout, rows)
-            features = self.network(images, torch.cat([numbers, seen.flatten(0, 1)], dim=1))
+            images, numbers = split_image(self.layout, observations)
+            features = self.network(images, torch.cat([numbers, seen], dim=1))
         else:
-            flat = rows.reshape(len(rows), -1).to(torch.float32)
-            flat = flat / 255.0 if rows.dtype == torch.uint8 else flat
-            features = self.network(torch.cat([flat, seen.flatten(0, 1)], dim=1))
-        return features.view(count, times, -1)  # type: ignore[no-any-return]
+            flat = observations.reshape(len(observations), -1).to(torch.float32)
+            flat = flat / 255.0 if observations.dtype == torch.uint8 else flat
+            features = self.network(torch.cat([flat, seen], dim=1))
+        return features
 
 
 class BaselineLearner(nn.Module):
@@ -75,33 +72,35 @@ class BaselineLearner(nn.Module):
         """Where the weights are."""
         return next(self.parameters()).device
 
-    def logits(
-        self, observations: Shaped[Tensor, "N T ..."], before: Int[Tensor, "N T"], state: State
-    ) -> tuple[Float[Tensor, "N T choices"], State]:
-        """Scores of each choice at each time, given the action before (the code of ∅ at the start: there was none)."""
-        if self.config.model.last_action:
-            seen = one_hot(before, self.terminate + 1).to(torch.float32)
-        else:
-            seen = torch.zeros(*before.shape, 0, device=self.device)
-        features, state = self.memory(self.encoder(observations, seen), state)
+    def features(self, observations: Shaped[Tensor, "R ..."], before: Int[Tensor, "R"]) -> Float[Tensor, "R F"]:
+        """What the memory reads: observations, and the action before (the code of ∅ at the start: there was none)."""
+        seen = one_hot(before, self.terminate + 1).to(torch.float32)
+        features: Tensor = self.encoder(observations, seen if self.config.model.last_action else seen[:, :0])
+        return features
+
+    def step(
+        self, observations: Shaped[Tensor, "R ..."], before: Int[Tensor, "R"], state: State
+    ) -> tuple[Float[Tensor, "R choices"], State]:
+        """Scores of each choice at the next time of each environment."""
+        features, state = self.memory.step(self.features(observations, before), state)
         return self.head(features), state
 
     def negative_log_likelihoods(self, traces: Traces) -> Float[Tensor, "N"]:
         """`−log p(x)` of each trace, the final ∅ included."""
-        padded = traces.padded()
-        actions = torch.from_numpy(padded.actions).to(self.device)
-        observations = torch.from_numpy(padded.observations).to(self.device)
-        state = self.memory.initial(len(traces), self.device)
-        logits, _ = self.logits(observations, shifted(actions, self.terminate), state)
-        times = torch.arange(actions.shape[1])
-        inside = (times <= torch.from_numpy(padded.lengths)[:, None]).to(self.device)
-        costs = cross_entropy(logits.flatten(0, 1), actions.flatten(), reduction="none").view_as(actions)
-        return torch.where(inside, costs, 0.0).sum(dim=1)
+        offsets = traces.observation_offsets
+        actions = np.insert(traces.actions, traces.offsets[1:], self.terminate).astype(np.int64)
+        before = np.concatenate([[self.terminate], actions[:-1]])
+        observations = torch.tensor(traces.observations).to(self.device)
+        features = self.features(observations, torch.from_numpy(before).to(self.device))
+        logits = self.head(self.memory(features, offsets))
+        costs = cross_entropy(logits, torch.from_numpy(actions).to(self.device), reduction="none")
+        trace = torch.from_numpy(np.repeat(np.arange(len(traces)), np.diff(offsets))).to(self.device)
+        return costs.new_zeros(len(traces)).index_add(0, trace, costs)
 
     def loss(self, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
-        """The cost summed over the steps of the batch, as HVIL's."""
-        total = self.negative_log_likelihoods(traces).sum()
-        return Loss(total, {"nll_per_action": total.item() / (len(traces.actions) + len(traces))})
+        """The cost summed over a trace, and the mean over the traces, as HVIL's."""
+        total = self.negative_log_likelihoods(traces).mean()
+        return Loss(total, {"nll_per_action": total.item() / float(traces.lengths.mean() + 1)})
 
     def policy(self) -> "BaselinePolicy":
         """The current policy; it shares the weights."""
@@ -200,26 +199,20 @@ class BaselinePolicy:
     ) -> tuple[Float[np.ndarray, "R choices"], State]:
         """Scores of one block of at most `ROWS` environments, filled up with zeros to exactly that many."""
         count = len(observations)
-        filled = np.zeros((ROWS, 1, *self._shape), dtype=observations.dtype)
-        filled[:count, 0] = observations
-        seen = np.full((ROWS, 1), self._learner.terminate, dtype=np.int64)
-        seen[:count, 0] = before
+        filled = np.zeros((ROWS, *self._shape), dtype=observations.dtype)
+        filled[:count] = observations
+        seen = np.full(ROWS, self._learner.terminate, dtype=np.int64)
+        seen[:count] = before
         device = self._learner.device
-        logits, state = self._learner.logits(
+        logits, state = self._learner.step(
             torch.from_numpy(filled).to(device), torch.from_numpy(seen).to(device), state
         )
-        return logits[:count, 0].cpu().numpy(), state
+        return logits[:count].cpu().numpy(), state
 
 
 def mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
     """Two linear layers with a ReLU between."""
     return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
-
-
-def shifted(actions: Int[Tensor, "N T"], none: int) -> Int[Tensor, "N T"]:
-    """The action before each time; `none` at the first."""
-    start = torch.full_like(actions[:, :1], none)
-    return torch.cat([start, actions[:, :-1]], dim=1)
 
 
 def most_likely(logits: Float[np.ndarray, "R choices"]) -> Int[np.ndarray, "R"]:
