@@ -171,7 +171,7 @@ def call_graph(spec: str | Mapping[str, Any] | CallGraph, action_names: Sequence
         return spec
     if isinstance(spec, Mapping):
         return _from_mapping(spec, tuple(action_names), "call graph")
-    if spec.endswith(".json") or os.path.isfile(spec):
+    if _is_file(spec):
         return _from_mapping(read_json(spec), tuple(action_names), spec)
     match = re.fullmatch(r"(tree):([0-9]{1,6})x([0-9]{1,6})|(binary|chain|complete):([0-9]{1,6})", spec)
     if match is None:
@@ -185,6 +185,21 @@ def call_graph(spec: str | Mapping[str, Any] | CallGraph, action_names: Sequence
     if not 0 < count <= MAX_PROCEDURES:
         raise InputError(f"call graph {spec!r}: between 1 and {MAX_PROCEDURES} procedures are possible")
     return _built({"binary": _binary, "chain": _chain, "complete": _complete}[match[4]](count), action_names)
+
+
+def action_names_in(spec: str) -> tuple[str, ...]:
+    """The actions that a call-graph file names, in the order of their first mention; none for other specs."""
+    value = read_json(spec) if _is_file(spec) else None
+    procedures = value.get("procedures") if isinstance(value, Mapping) else None
+    found: dict[str, None] = {}
+    for entry in procedures.values() if isinstance(procedures, Mapping) else ():
+        actions = entry.get("actions") if isinstance(entry, Mapping) else None
+        found |= {name: None for name in actions if isinstance(name, str)} if isinstance(actions, list) else {}
+    return tuple(found)
+
+
+def _is_file(spec: str) -> bool:
+    return spec.endswith(".json") or os.path.isfile(spec)
 
 
 def _tree(arity: int, depth: int, spec: str) -> list[list[int]]:

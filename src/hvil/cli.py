@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 the work failed, 2 bad input. Errors are one line on stand
 """
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -39,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as exit_:
         return int(exit_.code or 0)
     command = import_module(f"hvil.commands.{args.command.replace('-', '_')}")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without our symbols shows ? instead of failing
     try:
         result = command.run(args)
         if args.json:

@@ -1,6 +1,7 @@
 """Settings: frozen dataclasses whose fields carry their own help, so that default, doc, flag, JSON have one source."""
 
 import argparse
+import math
 import types
 from collections.abc import Mapping
 from dataclasses import Field, asdict, field, fields
@@ -82,7 +83,8 @@ def _checked(name: str, value: Any, entry: "Field[Any]", inner: Any, where: str)
     low, high = entry.metadata["low"], entry.metadata["high"]
     if isinstance(value, int | float) and not isinstance(value, bool):
         inside = (low is None or value >= low) and (high is None or value <= high)
-        if not inside or value != value:
-            bounds = f"at least {low}" if high is None else f"at most {high}" if low is None else f"{low} to {high}"
-            raise InputError(f"{where}: {name} is {value}; expected {bounds}")
+        if not inside or not math.isfinite(value):
+            above = "" if low is None else f" of at least {low}"
+            below = "" if high is None else f", at most {high}"
+            raise InputError(f"{where}: {name} is {value}; expected a number{above}{below}")
     return value
