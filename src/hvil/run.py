@@ -28,7 +28,7 @@ from hvil.presets import DEFAULT_CALL_GRAPH, preset
 from hvil.settings import from_mapping
 from hvil.sources import Data, load_data, task_of
 from hvil.traces import Traces
-from hvil.training import Observer, seeded, train
+from hvil.training import Observer, find_device, seeded, train
 from hvil.weights import load_weights, save_weights
 
 if TYPE_CHECKING:
@@ -159,18 +159,19 @@ def fit_config(
     if config.model.annotations == "use" and data.training.annotations is None:
         raise InputError("annotations are to be used, but these traces come without a call structure")
     path = None if out is None else Path(out)
-    if path is not None:
-        _open(path, config, resume)
-        if not config.data.source:
-            _keep_traces(path / "traces.npz", data.training)
-    elif tensorboard or resume:
+    if path is None and (tensorboard or resume):
         raise InputError("TensorBoard's files and resuming need a run directory: name one with out")
+    find_device(config.training.device)
+    learner = cast(Learner, seeded(config.training.seed, lambda: build(config)))
     observers: list[Observer] = [] if path is None else [MetricsFile(path / METRICS)]
     if tensorboard and path is not None:
         observers.append(TensorBoard(path / "tensorboard"))
     if progress:
         observers.append(ProgressBar(f"{config.model.model} on {config.task or 'traces'}"))
-    learner = cast(Learner, seeded(config.training.seed, lambda: build(config)))
+    if path is not None:  # only now: bad input leaves no directory behind
+        _open(path, config, resume)
+        if not config.data.source:
+            _keep_traces(path / "traces.npz", data.training)
     used = data.training if config.model.annotations == "use" else replace(data.training, annotations=None)
     identity = {"configuration": config.digest, "data": fingerprint(used)}
     trained = train(

@@ -261,7 +261,7 @@ def seeded(seed: int, make: Callable[[], Any]) -> Any:
 def _fresh(learner: Learner, settings: TrainingSettings) -> State:
     if not isinstance(learner, torch.nn.Module):
         raise TypeError(f"a learner is a torch.nn.Module; {type(learner).__name__} is not")
-    learner.to(_device(settings.device))
+    learner.to(find_device(settings.device))
     learner.train()
     parameters = [p for p in learner.parameters() if p.requires_grad]
     # The fused kernel is one call for all parameters, and element by element: the same bits each time.
@@ -270,7 +270,8 @@ def _fresh(learner: Learner, settings: TrainingSettings) -> State:
     return State(learner, parameters, optimiser, np.random.default_rng(settings.seed), average)
 
 
-def _device(name: str) -> torch.device:
+def find_device(name: str) -> torch.device:
+    """The device of that name; one that torch does not have here is an `InputError`."""
     try:
         device = torch.device(name)
     except RuntimeError as error:

@@ -87,5 +87,6 @@ def finish(
         console = Console()
         console.print(evaluation.table("on the training traces" if traces is None else str(trained.path)))
         shown = "unknown" if training_error is None else f"{training_error:.1%}"
-        console.print(f"{trained.path}: {trained.updates} updates, {trained.seconds:.0f} s, training error {shown}")
+        of = f" of {len(trained.data.training)} traces" if trained.knows_data else ""
+        console.print(f"{trained.path}: {trained.updates} updates, {trained.seconds:.0f} s, training error {shown}{of}")
     return result
