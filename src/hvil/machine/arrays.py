@@ -82,21 +82,29 @@ def most_steps(graph: CallGraph, lengths: Int[np.ndarray, "N"]) -> Int[np.ndarra
 
 def empty_steps(graph: CallGraph, size: int, traces: int) -> Steps:
     """Room for so many steps."""
-    integers = [np.empty(size, dtype=np.int64) for _ in range(6)]
-    choices = graph.step_count
+    row, procedure, counter, last, depth, choice = (np.empty(size, dtype=np.int64) for _ in range(6))
     return Steps(
-        *integers,
-        np.zeros(size, dtype=bool),
-        np.empty((size, choices), dtype=bool),
-        np.empty((size, choices), dtype=bool),
-        np.zeros(traces + 1, dtype=np.int64),
+        row=row,
+        procedure=procedure,
+        counter=counter,
+        last=last,
+        depth=depth,
+        choice=choice,
+        known=np.zeros(size, dtype=bool),
+        posterior_possible=np.empty((size, graph.step_count), dtype=bool),
+        policy_possible=np.empty((size, graph.step_count), dtype=bool),
+        offsets=np.zeros(traces + 1, dtype=np.int64),
     )
 
 
 def trimmed(steps: Steps) -> Steps:
     """Without the room that was not used."""
-    size = int(steps.offsets[-1])
-    return Steps(*(array[:size] for array in steps[:-1]), steps.offsets)
+    return at(steps, slice(int(steps.offsets[-1])))
+
+
+def at(steps: Steps, where: slice | Int[np.ndarray, "K"]) -> Steps:
+    """The steps at some places, with the same offsets."""
+    return Steps._make([*(array[where] for array in steps[:-1]), steps.offsets])
 
 
 def no_guide(actions: int) -> Guide:

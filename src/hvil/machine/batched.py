@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from hvil.callgraph import CallGraph
-from hvil.machine.arrays import GraphArrays, Guide, Steps, empty_steps, graph_arrays, trimmed
+from hvil.machine.arrays import GraphArrays, Guide, Steps, at, empty_steps, graph_arrays
 
 
 class Tops(NamedTuple):
@@ -113,12 +113,12 @@ def chosen(
     cumulative = np.cumsum(np.where(possible, np.exp(log_probabilities.astype(np.float64)), 0.0), axis=1)
     beyond = (cumulative > uniforms[:, None]) & possible
     final = possible.shape[1] - 1 - np.argmax(possible[:, ::-1], axis=1)
-    return np.where(beyond.any(axis=1), np.argmax(beyond, axis=1), final)
+    return np.asarray(np.where(beyond.any(axis=1), np.argmax(beyond, axis=1), final))
 
 
 def most_likely(log_probabilities: Float[np.ndarray, "M U"], possible: Bool[np.ndarray, "M U"]) -> Int[np.ndarray, "M"]:
     """For each row the first of the most likely choices."""
-    return np.argmax(np.where(possible, log_probabilities, -np.inf), axis=1)
+    return np.asarray(np.argmax(np.where(possible, log_probabilities, -np.inf), axis=1))
 
 
 def walk(
@@ -155,11 +155,11 @@ def walk(
             choice[free] = most_likely(scores, possible[free]) if greedy else chosen(scores, possible[free], numbers)
         popping[alive] &= machines.heights[alive] > keep[alive]
         choice[known] = _guided(machines, alive[known], place[known], guide, action[known], popping)
-        at = uniform_offsets[alive] + taken[alive]
+        here = uniform_offsets[alive] + taken[alive]
         for array, values in zip(room[1:5], machines.tops(alive), strict=True):
-            array[at] = values
-        room.row[at], room.choice[at], room.known[at] = now[alive], choice, known
-        room.posterior_possible[at], room.policy_possible[at] = possible, machines.policy_possible(alive)
+            array[here] = values
+        room.row[here], room.choice[here], room.known[here] = now[alive], choice, known
+        room.posterior_possible[here], room.policy_possible[here] = possible, machines.policy_possible(alive)
         machines.step(alive, choice)
         taken[alive] += 1
         acted = alive[choice < machines.actions]
@@ -167,7 +167,7 @@ def walk(
         arrived[acted] = True
     room.offsets[1:] = np.cumsum(taken)
     used = np.repeat(uniform_offsets[:-1] - room.offsets[:-1], taken) + np.arange(room.offsets[-1])
-    return trimmed(Steps(*(array[used] for array in room[:-1]), room.offsets))
+    return at(room, used)
 
 
 def _arrive(

@@ -137,7 +137,10 @@ class MlpBank(nn.Module):
     def arrays(self) -> NetworkArrays:
         """The weights for compiled code: views where they are on the CPU."""
         return NetworkArrays(
-            *(_numpy(p) for p in (self.weight1, self.bias1, self.weight2, self.bias2)),
+            _numpy(self.weight1),
+            _numpy(self.bias1),
+            _numpy(self.weight2),
+            _numpy(self.bias2),
             self.frame.counter,
             self.frame.limit,
             self.frame.last,
@@ -145,7 +148,8 @@ class MlpBank(nn.Module):
 
     def input_norms(self) -> Float[Tensor, "H inputs"]:
         """Norm of the weights that leave each input: zero for one that a procedure ignores."""
-        return torch.linalg.vector_norm(self.weight1, dim=2)
+        norms: Tensor = torch.linalg.vector_norm(self.weight1, dim=2)
+        return norms
 
 
 class ModuleBank(nn.Module):

@@ -61,10 +61,10 @@ def run_ragged(
     network: nn.LSTM, x: Float[Tensor, "R I"], rows: Int[np.ndarray, "N_plus_1"], backwards: bool
 ) -> Float[Tensor, "R units"]:
     """The hidden states of a one-layer LSTM at every row, each trace read forwards or backwards."""
-    bias = network.bias_ih_l0 + network.bias_hh_l0
+    weight_in, weight_state, bias_in, bias_state = network.all_weights[0]
     if x.device.type == "cpu" and x.dtype == torch.float32:
         hidden: Tensor = _RaggedLstm.apply(  # type: ignore[no-untyped-call]
-            x, network.weight_ih_l0, network.weight_hh_l0, bias, rows, backwards
+            x, weight_in, weight_state, bias_in + bias_state, rows, backwards
         )
         return hidden
     return run_padded(network, x, rows, backwards)
