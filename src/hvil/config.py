@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from hvil.callgraph import CallGraph, call_graph
 from hvil.errors import InputError
+from hvil.machine.arrays import guide
 from hvil.settings import from_mapping, setting, to_mapping
 from hvil.traces import Traces
 
@@ -93,6 +94,8 @@ class Config:
         """The configuration for a data set."""
         built = call_graph(graph, traces.action_names)
         built.check_actions(traces.actions)
+        if model is not None and model.annotations == "use":
+            guide(built, traces)  # a structure that the graph does not allow is refused before anything begins
         return Config(
             traces.action_names,
             traces.observation_names,

@@ -43,8 +43,8 @@ def naive_loss(learner: HvilLearner, traces: Traces, rng: np.random.Generator, u
     for trace, numbers in zip(traces, uniforms, strict=True):
         steps = naive_walk(learner, trace, numbers)
         total = total + surrogate(steps, settings.estimator, weight)
-        kl += sum(float(kl_divergence(step)) for step in steps)
-        entropy += sum(float(posterior_entropy(step)) for step in steps)
+        kl += sum(kl_divergence(step).item() for step in steps)
+        entropy += sum(posterior_entropy(step).item() for step in steps)
         count += len(steps)
     bank = learner.generative.bank
     if settings.input_sparsity and isinstance(bank, MlpBank):
@@ -93,7 +93,7 @@ def surrogate(steps: list[NaiveStep], estimator: str, weight: float) -> Tensor:
         else:
             costs.append(kl_divergence(step) - weight * posterior_entropy(step))
     total = torch.stack(costs).sum()
-    values = [float(cost) for cost in costs]
+    values = [cost.item() for cost in costs]
     for j, (step, (log_q, _)) in enumerate(zip(steps, taken, strict=True)):
         if not step.known:
             total = total + log_q * sum(values[j + 1 :] if estimator == "rao-blackwell" else values)
@@ -115,10 +115,10 @@ def posterior_entropy(step: NaiveStep) -> Tensor:
 def choose(log_q: Float[Tensor, "U"], possible: list[int], uniform: float, greedy: bool) -> int:
     """The most likely choice, or the first whose cumulative probability exceeds the uniform number."""
     if greedy:
-        return max(possible, key=lambda choice: float(log_q[choice]))
+        return max(possible, key=lambda choice: log_q[choice].item())
     cumulative = 0.0
     for choice in possible:
-        cumulative += float(log_q[choice].double().exp())
+        cumulative += log_q[choice].double().exp().item()
         if cumulative > uniform:
             return choice
     return possible[-1]

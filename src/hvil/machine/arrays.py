@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float32, Int
 
+from hvil.arrays import place
 from hvil.callgraph import CallGraph
 from hvil.errors import InputError
-from hvil.traces import Annotations
+from hvil.traces import Traces
 
 
 class GraphArrays(NamedTuple):
@@ -112,31 +113,34 @@ def no_guide(actions: int) -> Guide:
     return Guide(np.full((actions, 1), -1, dtype=np.int64), np.full(actions, -1, dtype=np.int64))
 
 
-def guide(graph: CallGraph, actions: Int[np.ndarray, "S"], annotations: Annotations) -> Guide:
-    """Annotations in terms of the call graph's own procedures, checked to be walkable in it."""
-    unknown = [name for name in annotations.procedures if name not in graph.procedures]
-    used = np.unique(annotations.stacks[annotations.stacks >= 0])
-    missing = [annotations.procedures[i] for i in used if annotations.procedures[i] in unknown]
-    if missing:
+def guide(graph: CallGraph, traces: Traces) -> Guide:
+    """The traces' annotations in terms of the call graph's own procedures, checked to be walkable in it."""
+    annotations = traces.annotations
+    if annotations is None or not annotations.known.any():
+        return no_guide(len(traces.actions))
+    indices = {name: index for index, name in enumerate(graph.procedures)}
+    renumber = np.array([*(indices.get(name, -2) for name in annotations.procedures), -1])
+    stacks = renumber[annotations.stacks]
+    if (stacks == -2).any():
+        missing = annotations.procedures[int(annotations.stacks[stacks == -2][0])]
         raise InputError(
-            f"the annotations name the procedure {missing[0]!r}, which the call graph lacks; it has "
+            f"the annotations name the procedure {missing!r}, which the call graph lacks; it has "
             f"{', '.join(graph.procedures)}"
         )
-    renumber = np.array([*(graph.procedures.index(n) if n not in unknown else -1 for n in annotations.procedures), -1])
-    stacks = renumber[annotations.stacks].astype(np.int64)
     known, depths = annotations.known, annotations.depths
-    _refuse(known & (stacks[:, 0] != graph.root), "does not begin with the call graph's root")
-    _refuse(depths > graph.max_depth, f"is deeper than the call graph's maximum of {graph.max_depth}")
+
+    def refuse(wrong: Bool[np.ndarray, "S"], why: str) -> None:
+        if wrong.any():
+            trace, step = place(traces.offsets, int(np.argmax(wrong)))
+            raise InputError(f"trace {trace}, step {step}: the annotated stack {why}")
+
+    refuse(known & (stacks[:, 0] != graph.root), "does not begin with the call graph's root")
+    refuse(depths > graph.max_depth, f"is deeper than the call graph's maximum of {graph.max_depth}")
     may_call = np.zeros((len(graph.procedures) + 1, len(graph.procedures) + 1), dtype=bool)
     for caller, callees in enumerate(graph.calls):
         may_call[caller, list(callees)] = True
     may_call[:, -1] = True
-    _refuse(~may_call[stacks[:, :-1], stacks[:, 1:]].all(axis=1), "has a call that the call graph does not allow")
+    refuse(~may_call[stacks[:, :-1], stacks[:, 1:]].all(axis=1), "has a call that the call graph does not allow")
     top = stacks[np.arange(len(stacks)), np.maximum(depths - 1, 0)]
-    _refuse(known & ~graph.can_act[top, actions], "ends in a procedure that may not take the step's action")
+    refuse(known & ~graph.can_act[top, traces.actions], "ends in a procedure that may not take the step's action")
     return Guide(np.ascontiguousarray(stacks), annotations.kept.astype(np.int64))
-
-
-def _refuse(wrong: Bool[np.ndarray, "S"], why: str) -> None:
-    if wrong.any():
-        raise InputError(f"annotations: the stack of step {int(np.argmax(wrong))} {why}")

@@ -48,7 +48,8 @@ def split_image(
 ) -> tuple[Float[Tensor, "N C H W"], Float[Tensor, "N E"]]:
     """Images (bytes become 0..1, other pixels stay as they are) and the numbers beside them."""
     scale = 255.0 if observations.dtype == torch.uint8 else 1.0
-    flat = observations.reshape(len(observations), -1).to(torch.float32)
+    flat = observations.reshape(len(observations), -1)
+    flat = flat if flat.is_floating_point() else flat.to(torch.float32)
     pixels = layout.channels * layout.height * layout.width
     images = flat[:, :pixels].reshape(-1, layout.height, layout.width, layout.channels).movedim(3, 1)
     return images / scale, flat[:, pixels:]

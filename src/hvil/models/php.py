@@ -45,15 +45,16 @@ class Walk(NamedTuple):
 
 def prepare(traces: Traces, config: Config, device: torch.device) -> Batch:
     """Traces as tensors; annotations become the guide if the settings use them."""
+    config.check(traces)
+    config.graph.check_actions(traces.actions, "the traces")
     rows = traces.observation_offsets
     emitted = np.full(rows[-1], len(traces.action_names), dtype=np.int64)
     emitted[np.arange(len(traces.actions)) + np.repeat(np.arange(len(traces)), traces.lengths)] = traces.actions
-    use = config.model.annotations == "use" and traces.annotations is not None
-    known = guide(config.graph, traces.actions, traces.annotations) if use and traces.annotations else None
+    known = guide(config.graph, traces) if config.model.annotations == "use" else no_guide(len(traces.actions))
     flat = np.array(traces.observations, dtype=np.float32).reshape(rows[-1], -1)
     if traces.observations.dtype == np.uint8:
         flat /= 255
-    return Batch(torch.from_numpy(flat).to(device), emitted, rows, known or no_guide(len(traces.actions)))
+    return Batch(torch.from_numpy(flat).to(device), emitted, rows, known)
 
 
 class ConvNetProcedure(nn.Module):

@@ -34,6 +34,8 @@ class PhpPolicy:
 
     def reset(self, count: int | None = None, seed: int = 0) -> None:
         """Begin new episodes: one environment with single observations, or a batch of `count`."""
+        if count is not None and count < 1:
+            raise InputError(f"a batch has at least one environment, not {count}")
         self._single = count is None
         self._machines = Machines(self.graph, 1 if count is None else count)
         self._rng = np.random.default_rng(seed)
@@ -86,6 +88,14 @@ class PhpPolicy:
 
     def follow(self, traces: Traces) -> tuple[Bool[np.ndarray, "N"], Int[np.ndarray, "N"], Int[np.ndarray, "H"]]:
         """Along teacher traces up to the first error: which go wrong, PHP steps of each, calls of each procedure."""
+        if traces.action_names != self.action_names:
+            theirs, own = ", ".join(traces.action_names), ", ".join(self.action_names)
+            raise InputError(f"the traces have the actions {theirs}; the policy has {own}")
+        if np.prod(traces.observation_shape) != self.width:
+            raise InputError(
+                f"the traces' observations of shape {traces.observation_shape} do not fit: the policy takes "
+                f"{self.width} numbers"
+            )
         rows = traces.observation_offsets
         emitted = np.full(rows[-1], len(traces.action_names), dtype=np.int64)
         emitted[np.arange(len(traces.actions)) + np.repeat(np.arange(len(traces)), traces.lengths)] = traces.actions
@@ -100,14 +110,12 @@ class PhpPolicy:
 
     def _features(self, observation: np.ndarray) -> Float[np.ndarray, "M D"]:
         array = np.asarray(observation)
-        count = len(self._machines.heights)
-        features = _flat(array, count) if array.size % count == 0 else np.empty((0, 0), dtype=np.float32)
-        width = self.width
-        if features.shape != (count, width):
+        count, width = len(self._machines.heights), self.width
+        if array.size != count * width or not (self._single or len(array) == count):
             raise InputError(
                 f"observations of shape {array.shape} do not fit: {count} environment(s), {width} numbers each"
             )
-        return features
+        return _flat(array, count)
 
     @property
     def width(self) -> int:

@@ -1,0 +1,81 @@
+"""Banks of networks: gradients against finite differences, and every way to evaluate them alike."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from hvil.machine.reference import Frame
+from hvil.models.bank import FrameInputs, Frames, MlpBank, ModuleBank, grouped
+from hvil.models.php import ConvNetProcedure
+from hvil.naive import frame_inputs, log_probs
+from oracle import GRAPHS, WIDTH, as_modules, make_learner
+
+CHOICES = 4
+FRAMES = Frames(np.array([0, 3, 1, 2, 1]), np.array([-1, 2, 0, 3, 1]))
+PROCEDURES = np.array([0, 0, 2, 2, 2])
+"""Of three procedures the second has no rows."""
+
+
+def check_gradients(bank: MlpBank | ModuleBank, features: Tensor) -> None:
+    bank = bank.double()
+    names = [name for name, _ in bank.named_parameters()]
+    groups = grouped(PROCEDURES, 3)
+
+    def scores(x: Tensor, *parameters: Tensor) -> Tensor:
+        return functional_call(bank, dict(zip(names, parameters, strict=True)), (x, FRAMES, groups))
+
+    values = [parameter.detach().clone().requires_grad_() for parameter in bank.parameters()]
+    assert torch.autograd.gradcheck(scores, (features.double().requires_grad_(), *values), fast_mode=True)
+
+
+@pytest.mark.parametrize("limit", [0, 2])
+def test_gradients_of_perceptrons_pass_a_finite_difference_check(limit: int) -> None:
+    torch.manual_seed(0)
+    frame = FrameInputs(counter=True, limit=limit, last=True, choices=CHOICES)
+    check_gradients(MlpBank(3, WIDTH, 6, frame), torch.randn(5, WIDTH))
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (17, 16, 3), (28 * 28 + 10,)])
+def test_gradients_of_convnets_pass_a_finite_difference_check(shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    frame = FrameInputs(counter=True, limit=0, last=True, choices=CHOICES)
+    bank = ModuleBank(3, lambda: ConvNetProcedure(shape, frame.width, CHOICES), frame)
+    check_gradients(bank, torch.randn(5, int(np.prod(shape))))
+
+
+def test_separate_modules_equal_stacked_weights() -> None:
+    torch.manual_seed(0)
+    bank = MlpBank(3, WIDTH, 6, FrameInputs(counter=True, limit=2, last=True, choices=CHOICES))
+    features, groups = torch.randn(5, WIDTH), grouped(PROCEDURES, 3)
+    torch.testing.assert_close(as_modules(bank)(features, FRAMES, groups), bank(features, FRAMES, groups))
+
+
+@pytest.mark.parametrize("frame_inputs_", ["both", "counter", "last", "none"])
+@pytest.mark.parametrize("limit", [0, 2])
+def test_a_frame_gives_the_inputs_that_the_settings_name(frame_inputs_: str, limit: int) -> None:
+    learner = make_learner(GRAPHS["tree"], frame_inputs=frame_inputs_, counter_limit=limit)
+    frame = learner.generative.bank.frame
+    encoded = frame.encode(FRAMES, torch.device("cpu"))
+    expected = [frame_inputs(learner, Frame(0, int(c), int(u))) for c, u in zip(*FRAMES, strict=True)]
+    np.testing.assert_array_equal(encoded.numpy(), np.array(expected, dtype=np.float32).reshape(5, frame.width))
+    if frame_inputs_ == "both" and limit:
+        np.testing.assert_array_equal(encoded[1], [3, 0, 0, 0, 0, 0, 1, 0, 0], "counters beyond the limit: only raw")
+
+
+def test_the_policy_takes_rows_in_any_order() -> None:
+    graph = GRAPHS["restricted"]
+    learner = make_learner(graph)
+    procedure, counter, last, depth = (
+        np.array(values) for values in zip((2, 1, -1, 2), (0, 0, -1, 1), (2, 0, 4, 4), (1, 3, 0, 3), strict=True)
+    )
+    observations = torch.randn(4, WIDTH)
+    got = learner.generative.log_probs(observations, procedure, counter, last, depth)
+    possible = learner.generative.possible(procedure, counter, depth)
+    for i in range(4):
+        frame = Frame(int(procedure[i]), int(counter[i]), int(last[i]))
+        choices = np.flatnonzero(possible[i]).tolist()
+        expected = log_probs(learner.generative.bank, learner, observations[i], frame, choices)
+        torch.testing.assert_close(got[i, choices], expected[choices])
+        assert got[i].exp().sum().item() == pytest.approx(1)

@@ -1,0 +1,133 @@
+"""The estimators by themselves: their formulas, and the paper's binary example."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from hvil.callgraph import CallGraph
+from hvil.inference.elbo import Terms, entropy, kl_divergence
+from hvil.inference.estimators import ESTIMATORS
+from hvil.models.hvil import HvilLearner, entropy_weight
+from hvil.traces import Traces
+from oracle import GRAPHS, enumerated, make_learner, make_traces
+
+WEIGHT = 0.3
+
+
+def random_terms() -> tuple[Terms, Tensor, Tensor]:
+    """Terms of three traces with 4, 1 and 3 steps of three choices; the scores that they come from."""
+    torch.manual_seed(0)
+    scores_q, scores_p = torch.randn(2, 8, 3, requires_grad=True).unbind()
+    log_q, log_p = scores_q.log_softmax(1), scores_p.log_softmax(1)
+    taken = torch.tensor([0, 1, 2, 0, 1, 1, 2, 0])
+    known = torch.tensor([0, 1, 0, 0, 1, 0, 0, 1]).bool()
+    rows = torch.arange(8)
+    terms = Terms(
+        kl_divergence(log_q, log_p),
+        entropy(log_q),
+        log_q[rows, taken],
+        log_p[rows, taken],
+        known,
+        np.array([0, 4, 5, 8]),
+    )
+    return terms, scores_q, scores_p
+
+
+def direct(terms: Terms, estimator: str) -> Tensor:
+    """The estimator's equation, written out over traces and pairs of steps."""
+    total = torch.zeros(())
+    for first, end in pairwise(terms.offsets.tolist()):
+        steps = range(first, end)
+        costs = {}
+        for i in steps:
+            if terms.known[i]:
+                costs[i] = -terms.log_p[i] - terms.log_q[i]
+            elif estimator == "score":
+                costs[i] = terms.log_q[i] - terms.log_p[i] + WEIGHT * terms.log_q[i]
+            else:
+                costs[i] = terms.kl[i] - WEIGHT * terms.entropy[i]
+        for i in steps:
+            total = total + costs[i]
+            for j in steps:
+                if not terms.known[j] and (estimator != "rao-blackwell" or j < i):
+                    total = total + costs[i].detach() * terms.log_q[j]
+    return total
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_each_estimator_is_its_equation(estimator: str) -> None:
+    terms, *scores = random_terms()
+    got, expected = ESTIMATORS[estimator](terms, WEIGHT), direct(terms, estimator)
+    torch.testing.assert_close(got, expected)
+    for ours, theirs in zip(
+        torch.autograd.grad(got, scores, retain_graph=True), torch.autograd.grad(expected, scores), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_one_trace_does_not_weigh_another() -> None:
+    terms, *_ = random_terms()
+    alone = Terms(*(values[:4] for values in terms[:-1]), terms.offsets[:2])
+    for estimator in ESTIMATORS.values():
+        (together,) = torch.autograd.grad(estimator(terms, WEIGHT), terms.log_q, retain_graph=True)
+        (single,) = torch.autograd.grad(estimator(alone, WEIGHT), terms.log_q, retain_graph=True)
+        torch.testing.assert_close(together[:4], single[:4])
+
+
+def test_the_entropy_weight_falls_by_steps() -> None:
+    learner = make_learner(GRAPHS["tree"], entropy_weight=2.0, entropy_decay=0.5, entropy_decay_interval=10)
+    assert [entropy_weight(learner.config, update) for update in (0, 9, 10, 25)] == [2, 2, 1, 0.5]
+
+
+EPSILON, PRIOR = 1e-4, 1e-9
+"""q(z = 0), and p(z = 0): the posterior is on its way to the correct, deterministic distribution."""
+
+
+def binary_example(estimator: str) -> tuple[HvilLearner, Traces]:
+    """A program with two explanations of the trace `a`: root calls wrong (z = 0) or right (z = 1); p(1, x) = 1/2."""
+    graph = CallGraph(("root", "wrong", "right"), ("a", "b"), calls=((1, 2), (), ()), acts=((1,), (0,), (0,)))
+    learner = make_learner(graph, estimator=estimator, entropy_weight=0.0)
+    a_b_return_wrong_right = {
+        "generative": [0.0, np.log(0.5), 30.0, np.log(PRIOR), np.log(0.5)],
+        "posterior": [0.0, 0.0, 0.0, np.log(EPSILON), np.log(1 - EPSILON)],
+    }
+    with torch.no_grad():
+        for name, scores in a_b_return_wrong_right.items():
+            bank = getattr(learner, name).bank
+            for weights in (bank.weight1, bank.weight2):
+                weights.zero_()
+            bank.bias2[:] = torch.tensor(scores)
+    return learner, make_traces(graph, [[0]])
+
+
+def push_on_epsilon(learner: HvilLearner, loss: Tensor) -> float:
+    """−dLoss/dε by the chain rule through the score of z = 0: above 0, a descent step makes ε larger."""
+    (grad,) = torch.autograd.grad(loss, learner.posterior.bank.bias2)
+    return -float(grad[0, 3]) / (EPSILON * (1 - EPSILON))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_without_analytic_kl_the_gradient_pushes_epsilon_up_and_with_it_down(estimator: str) -> None:
+    learner, trace = binary_example(estimator)
+    traces, rng = trace[[0] * 200], np.random.default_rng(0)
+    assert push_on_epsilon(learner, enumerated(learner, trace, 0).objective) < 0, "less of z = 0 is better"
+    structure = learner.infer(traces, np.random.default_rng(0))
+    called = structure.choice[structure.counter + structure.procedure == 0]
+    assert (called == 4).all(), "no sample of practical size has z = 0"
+    push = push_on_epsilon(learner, learner.loss(traces, rng, 0).total)
+    if estimator == "score":
+        assert push == pytest.approx(1 - np.log(0.5), rel=1e-3), "the paper's 1 − log p(1, x)"
+    else:
+        assert push < -5
+
+
+def test_more_samples_do_not_help_without_analytic_kl() -> None:
+    """Unbiased it is: the rare z = 0 would make up for all the others, at one in 1/ε samples."""
+    learner, trace = binary_example("score")
+    exact = push_on_epsilon(learner, enumerated(learner, trace, 0).objective)
+    with_none = push_on_epsilon(learner, learner.loss(trace[[0] * 500], np.random.default_rng(0), 0).total)
+    once = np.log(EPSILON) - np.log(PRIOR)
+    assert exact == pytest.approx((1 - EPSILON) * with_none - EPSILON * (1 + once) / EPSILON, rel=1e-3)

@@ -1,0 +1,163 @@
+"""HVIL against its naive twin on the same sampled steps, and against enumeration of every call structure."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from hvil import models
+from hvil.callgraph import CallGraph
+from hvil.inference.estimators import ESTIMATORS, analytic_costs, sampled_costs
+from hvil.machine import reference
+from hvil.models.hvil import HvilLearner
+from hvil.naive import naive_loss
+from hvil.traces import Traces
+from oracle import GRAPHS, enumerated, gradient, make_learner, make_traces, random_sequences
+from strategies import graphs_and_actions
+
+
+def assert_equals_naive_twin(learner: HvilLearner, traces: Traces, update: int = 3) -> None:
+    """The compiled objective and the one in torch, both, where there are both."""
+    naive = naive_loss(learner, traces, np.random.default_rng(5), update)
+    fast = learner.loss(traces, np.random.default_rng(5), update)
+    assert fast.metrics == pytest.approx(naive.metrics, rel=1e-4)
+    named = dict(learner.named_parameters())
+    wanted = gradients(learner, naive.total)
+    for path, total in (("loss", fast.total), ("terms", loss_in_torch(learner, traces, update))):
+        assert total.item() == pytest.approx(naive.total.item(), rel=1e-4), path
+        for name, ours, theirs in zip(named, gradients(learner, total), wanted, strict=True):
+            error = (ours - theirs).norm() / theirs.norm().clamp(min=1e-3)
+            assert error < 1e-4, f"{path}: gradient of {name}, relative difference {error:.1e}"
+
+
+def gradients(learner: HvilLearner, value: Tensor) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(value, list(learner.parameters()), allow_unused=True, materialize_grads=True)
+
+
+def loss_in_torch(learner: HvilLearner, traces: Traces, update: int) -> Tensor:
+    """The loss from its terms, as on a device where nothing is compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(models.hvil, "can_fuse", lambda *_: False)
+        return learner.loss(traces, np.random.default_rng(5), update).total
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_loss_and_gradient_equal_the_naive_twin(name: str, estimator: str) -> None:
+    graph = GRAPHS[name]
+    learner = make_learner(graph, estimator=estimator, entropy_decay_interval=2)
+    assert_equals_naive_twin(learner, make_traces(graph, random_sequences(graph, [5, 1, 3])))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"frame_inputs": "both", "counter_limit": 2},
+        {"frame_inputs": "counter"},
+        {"frame_inputs": "counter", "counter_limit": 1},
+        {"frame_inputs": "last"},
+        {"frame_inputs": "none"},
+        {"posterior_sees": "no-future"},
+        {"posterior_sees": "no-final"},
+        {"input_sparsity": 0.3},
+        {"entropy_weight": 0.0},
+    ],
+    ids=lambda options: ",".join(map(str, options.values())),
+)
+def test_every_option_equals_the_naive_twin(options: dict[str, Any]) -> None:
+    graph = GRAPHS["recursive"]
+    assert_equals_naive_twin(make_learner(graph, **options), make_traces(graph, random_sequences(graph, [4, 2])))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("annotated", [0.5, 1.0])
+def test_annotated_traces_equal_the_naive_twin(annotated: float, estimator: str) -> None:
+    graph = GRAPHS["restricted"]
+    traces = make_traces(graph, random_sequences(graph, [5, 3, 4]), annotated=annotated)
+    assert_equals_naive_twin(make_learner(graph, annotations="use", estimator=estimator), traces)
+
+
+def test_images_equal_the_naive_twin() -> None:
+    graph, shape = GRAPHS["tree"], (16, 16)
+    learner = make_learner(graph, shape, network="convnet")
+    pixels = make_traces(graph, [[0, 1], [1]], shape=shape)
+    traces = Traces(
+        (np.abs(pixels.observations) * 80).clip(0, 255).astype(np.uint8),
+        pixels.actions,
+        pixels.offsets,
+        pixels.action_names,
+    )
+    assert_equals_naive_twin(learner, traces)
+
+
+def small(graph: CallGraph, actions: list[int], most: int = 300) -> bool:
+    """Whether there are few enough structures to enumerate them quickly."""
+    return sum(1 for _, _ in zip(range(most + 1), reference.structures(graph, actions), strict=False)) <= most
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(graphs_and_actions(), st.integers(0, 10**6), st.sampled_from([0, 0.5]))
+def test_the_posterior_sums_to_one_over_all_structures(
+    graph_and_actions: tuple[CallGraph, list[int]], seed: int, annotated: float
+) -> None:
+    graph, actions = graph_and_actions
+    assume(small(graph, actions))
+    learner = make_learner(graph, seed=seed, annotations="use")
+    found = enumerated(learner, make_traces(graph, [actions], seed, annotated=annotated), weight=0)
+    assert found.log_q.detach().exp().sum().item() == pytest.approx(1, abs=1e-5)
+
+
+CASES = [("tree", 4, 0.0), ("chain", 3, 0.0), ("recursive", 3, 0.0), ("restricted", 3, 0.0), ("recursive", 4, 0.5)]
+"""Graph, number of actions, share of annotated steps."""
+WEIGHT = 0.7
+
+
+def case(name: str, length: int, annotated: float, **options: Any) -> tuple[HvilLearner, Traces]:
+    graph = GRAPHS[name]
+    learner = make_learner(graph, annotations="use", entropy_weight=WEIGHT, seed=1, **options)
+    return learner, make_traces(graph, random_sequences(graph, [length], seed=1), seed=2, annotated=annotated)
+
+
+@pytest.mark.parametrize(("name", "length", "annotated"), CASES)
+def test_mean_sampled_cost_is_the_expected_cost(name: str, length: int, annotated: float) -> None:
+    learner, trace = case(name, length, annotated)
+    exact = enumerated(learner, trace, WEIGHT).objective.item()
+    copies = 4000
+    _, terms = learner.terms(trace[[0] * copies], np.random.default_rng(0))
+    for costs in (analytic_costs(terms, WEIGHT), sampled_costs(terms, WEIGHT)):
+        totals = np.add.reduceat(costs.double().numpy(), terms.offsets[:-1])
+        deviation = totals.std(ddof=1) / np.sqrt(copies)
+        assert abs(totals.mean() - exact) < 4.5 * deviation + 1e-5, f"{totals.mean()} ± {deviation}, expected {exact}"
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize(("name", "length", "annotated"), CASES)
+def test_mean_gradient_is_the_gradient_of_the_expected_cost(
+    name: str, length: int, annotated: float, estimator: str
+) -> None:
+    learner, trace = case(name, length, annotated, estimator=estimator)
+    exact = gradient(learner, enumerated(learner, trace, WEIGHT).objective)
+    batches, copies = 50, 300
+    repeated, rng = trace[[0] * copies], np.random.default_rng(0)
+    samples = np.stack([gradient(learner, learner.loss(repeated, rng, 0).total) for _ in range(batches)])
+    directions = directions_of_interest(learner, exact)
+    projected = samples @ directions
+    deviation = projected.std(axis=0, ddof=1) / np.sqrt(batches)
+    error = projected.mean(axis=0) - exact @ directions
+    floor = 1e-5 * np.linalg.norm(exact)
+    z = error / (deviation + floor)
+    assert (np.abs(z) < 4.5).all(), f"z-scores {z.round(1)}: the estimator is biased"
+    assert deviation[0] < 0.1 * np.linalg.norm(exact), "too noisy to tell"
+
+
+def directions_of_interest(learner: HvilLearner, exact: np.ndarray) -> np.ndarray:
+    """Unit vectors, one a column: along the exact gradient of p's and q's parameters, then random ones."""
+    sizes = [sum(p.numel() for p in part.parameters()) for part in (learner.generative, learner.posterior)]
+    of_policy = np.repeat([True, False], sizes)
+    random = np.random.default_rng(9).normal(size=(8, len(exact)))
+    columns = np.stack([np.where(of_policy, 0, exact), np.where(of_policy, exact, 0), *random])
+    return (columns / np.linalg.norm(columns, axis=1, keepdims=True)).T
