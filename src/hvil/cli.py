@@ -18,6 +18,7 @@ from hvil.errors import InputError
 COMMANDS: Mapping[str, str] = {
     "demos": "write demonstrations of a task",
     "bench": "measure speed, as ratios in one run",
+    "compare": "train learners on the same demonstrations, with intervals and a curve",
     "evaluate": "measure a run's error and its roll-outs",
     "fit": "learn a policy from demonstrations",
     "graph": "show a call graph as text, Graphviz DOT or JSON",

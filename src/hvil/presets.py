@@ -34,6 +34,9 @@ _TASKS: Mapping[str, Mapping[str, Any]] = {
 _MODELS: Mapping[tuple[str, str], Mapping[str, Any]] = {}
 """Where a learner wants something else on a task."""
 
+_BEST: Mapping[tuple[str, str], Mapping[str, Any]] = {}
+"""Settings of a baseline that do better than the paper's (docs/baselines.md): comparisons show both."""
+
 DEFAULT_CALL_GRAPH = "tree:5x2"
 """For data that comes from no task of ours."""
 
@@ -42,3 +45,8 @@ def preset(task: str | None, model: str = "hvil") -> dict[str, Any]:
     """The settings for a TASK string and a learner; none for an unknown task."""
     kind = (task or "").partition(":")[0]
     return {**_TASKS.get(kind, {}), **_MODELS.get((kind, model), {})}
+
+
+def best_found(task: str | None, model: str) -> dict[str, Any]:
+    """What to change in a baseline's preset to have the best settings found for a task; nothing if it is the best."""
+    return dict(_BEST.get(((task or "").partition(":")[0], model), {}))

@@ -6,7 +6,7 @@ for, `report.html`. A run whose traces came from Python also holds them (`traces
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -151,6 +151,7 @@ def fit_config(
     resume: bool = False,
     tensorboard: bool = False,
     progress: bool = False,
+    watchers: Sequence[Observer] = (),
 ) -> Run:
     """Train the configured learner; `fit` and the command line both end here."""
     config.check(data.training)
@@ -163,7 +164,7 @@ def fit_config(
         raise InputError("TensorBoard's files and resuming need a run directory: name one with out")
     find_device(config.training.device)
     learner = cast(Learner, seeded(config.training.seed, lambda: build(config)))
-    observers: list[Observer] = [] if path is None else [MetricsFile(path / METRICS)]
+    observers = [*watchers] if path is None else [MetricsFile(path / METRICS), *watchers]
     if tensorboard and path is not None:
         observers.append(TensorBoard(path / "tensorboard"))
     if progress:

@@ -1,0 +1,1 @@
+"""Experiments: cells that can be run anywhere, in any order, once; the paper's figures are tables of them."""

@@ -1,0 +1,148 @@
+"""A cell: one learner trained on one training set and tested. What an experiment consists of.
+
+`sweep` runs many of them; which cells make a figure is up to each figure's own file.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hvil.errors import InputError
+from hvil.settings import from_mapping
+
+if TYPE_CHECKING:
+    from hvil.config import ModelSettings, TrainingSettings
+
+Progress = Callable[[float], None]
+"""Called now and then with the share of a cell that is done."""
+
+CURVE = ("update", "error", "training_error")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What determines a result: two cells with the same contents are the same cell."""
+
+    task: str
+    demos: int
+    """Training traces."""
+    run: int
+    """Number of the run: it seeds the training set, the test set, the initial weights and the order of the data, so
+    that learners with the same number can be compared in pairs."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of `ModelSettings` and `TrainingSettings`, and `call_graph`, where they differ from the defaults."""
+    test_traces: int = 100
+
+    @property
+    def key(self) -> str:
+        """Its name, also of its file: readable, and different for different contents."""
+        words = f"{self.task}-{self.settings.get('model', 'hvil')}-{self.demos}-{self.run}"
+        digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:10]
+        return re.sub(r"[^A-Za-z0-9.]+", "-", words) + f"-{digest}"
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The form in a record."""
+        return asdict(self)
+
+    @staticmethod
+    def from_mapping(value: Mapping[str, Any]) -> "Cell":
+        """The inverse of `to_mapping`."""
+        return Cell(**value)
+
+    def check(self) -> None:
+        """Raise an `InputError` if the cell cannot be run."""
+        from hvil.domains.task import task
+
+        if self.demos < 1 or self.test_traces < 1 or self.run < 0:
+            raise InputError(f"{self.key}: needs at least one training trace, one test trace, and a run from 0")
+        task(self.task)
+        split_settings(self.settings)
+
+
+class SplitSettings(NamedTuple):
+    """Settings by what they are for."""
+
+    model: "ModelSettings"
+    training: "TrainingSettings"
+    call_graph: Any
+
+
+def split_settings(settings: Mapping[str, Any]) -> SplitSettings:
+    """Sort settings by their kind; an unknown one is an `InputError`."""
+    from hvil.config import ModelSettings, TrainingSettings
+
+    names = [{entry.name for entry in fields(kind)} for kind in (ModelSettings, TrainingSettings)]
+    unknown = sorted(set(settings) - names[0] - names[1] - {"call_graph"})
+    if unknown:
+        known = ", ".join(sorted({"call_graph"} | names[0] | names[1]))
+        raise InputError(f"unknown setting {unknown[0]!r}; known: {known}")
+    model, training = ({name: value for name, value in settings.items() if name in known} for known in names)
+    return SplitSettings(
+        from_mapping(ModelSettings, model, "settings"),
+        from_mapping(TrainingSettings, training, "settings"),
+        settings.get("call_graph"),
+    )
+
+
+def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
+    """Train and test; the record holds the cell, what was measured, and the errors during training.
+
+    Args:
+        cell: what to do.
+        progress: told how far the training is.
+        scratch: a directory for the unfinished run; if it is there already, the run is gone on with.
+    """
+    from hvil import __version__
+    from hvil.config import Config, DataSettings
+    from hvil.observers import read_metrics
+    from hvil.run import METRICS, fit_config
+    from hvil.sources import load_data
+
+    model, training, graph = split_settings(cell.settings)
+    source = DataSettings(cell.task, cell.demos, cell.test_traces)
+    data = load_data(source, cell.run)
+    assert data.task is not None
+    graph = data.task.default_call_graph if graph is None else graph
+    config = Config.of(data.training, graph, model, replace(training, seed=cell.run), source)
+    watchers = [_Watch(progress)]
+    try:
+        run = fit_config(config, data, scratch, resume=True, watchers=watchers)
+    except InputError:
+        # What an earlier version, or a crash, left there is of no use; without it, the error is a real one.
+        shutil.rmtree(scratch, ignore_errors=True)
+        run = fit_config(config, data, scratch, watchers=watchers)
+    metrics = read_metrics(scratch / METRICS)
+    return {
+        "cell": cell.to_mapping(),
+        **run.evaluate().to_mapping(),
+        "training_error": float(run.policy.wrong(data.training).mean()),
+        "curve": [{name: line[name] for name in CURVE} for line in metrics if "error" in line],
+        "updates": run.updates,
+        "seconds": round(run.seconds, 3),
+        "version": __version__,
+    }
+
+
+class _Watch:
+    """Reports how far the training is."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.updates = 1
+
+    def begin(self, update: int, updates: int) -> None:
+        self.updates = max(updates, 1)
+
+    def tick(self, update: int, loss: float, metrics: Mapping[str, float]) -> None:
+        self.progress(update / self.updates)
+
+    def record(self, values: Mapping[str, float]) -> None:
+        pass
+
+    def end(self) -> None:
+        pass

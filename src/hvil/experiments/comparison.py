@@ -1,0 +1,209 @@
+"""Records of a comparison put together: means with intervals, paired differences, a table, a picture.
+
+Takes what `sweep` left; runs nothing itself.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.table import Table
+
+from hvil.experiments.cells import Cell
+from hvil.experiments.variants import Variant
+from hvil.statistics import Estimate, Paired, interquartile_mean, mean_estimate, paired
+
+MEASURES = {
+    "error": "error",
+    "error_unseen": "error, unseen traces",
+    "rollout_success": "roll-out success",
+    "training_error": "training error",
+}
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's colours, which can be told apart by all kinds of colour vision."""
+MARKERS = "osD^vPX"
+_DATES = {".png": "Software", ".svg": "Date"}
+"""Metadata that would tell one drawing of the same numbers from another."""
+
+
+class Point(NamedTuple):
+    """One learner with one number of demonstrations."""
+
+    learner: str
+    demos: int
+    measures: Mapping[str, Estimate]
+    interquartile_mean: float
+    """Of the error."""
+    seconds: float
+    """Mean time of training."""
+    versus_first: Paired | None
+    """Error of this learner minus that of the first one, on the same training sets; None for the first itself."""
+
+
+def comparison_cells(
+    task: str, demos: Sequence[int], learners: Sequence[Variant], runs: int, test_traces: int
+) -> dict[tuple[str, int, int], Cell]:
+    """The cells by learner, demonstrations and run; in an order in which all learners advance together."""
+    return {
+        (learner.name, count, run): Cell(task, count, run, dict(learner.settings), test_traces)
+        for run in range(runs)
+        for count in demos
+        for learner in learners
+    }
+
+
+def summarise(cells: Mapping[tuple[str, int, int], Cell], records: Mapping[str, Mapping[str, Any]]) -> list[Point]:
+    """One point for each learner and number of demonstrations that has a record."""
+    learners = list(dict.fromkeys(name for name, _, _ in cells))
+    points = []
+    for learner in learners:
+        for demos in dict.fromkeys(count for _, count, _ in cells):
+            runs = {
+                run: records[cell.key]
+                for (n, d, run), cell in cells.items()
+                if (n, d) == (learner, demos) and cell.key in records
+            }
+            if not runs:
+                continue
+            first = {
+                run: records[cell.key]["error"]
+                for (n, d, run), cell in cells.items()
+                if (n, d) == (learners[0], demos) and cell.key in records and run in runs
+            }
+            pairs = [(runs[run]["error"], error) for run, error in first.items()]
+            points.append(
+                Point(
+                    learner,
+                    demos,
+                    _measures(list(runs.values())),
+                    interquartile_mean(np.array([record["error"] for record in runs.values()])),
+                    float(np.mean([record["seconds"] for record in runs.values()])),
+                    paired(*np.array(pairs).T) if pairs and learner != learners[0] else None,
+                )
+            )
+    return points
+
+
+def _measures(records: Sequence[Mapping[str, Any]]) -> dict[str, Estimate]:
+    values = {name: [r[name] for r in records if r.get(name) is not None] for name in MEASURES}
+    return {name: mean_estimate(np.array(found)) for name, found in values.items() if found}
+
+
+def to_mapping(point: Point) -> dict[str, Any]:
+    """The form of `--json`."""
+    return {
+        "learner": point.learner,
+        "demos": point.demos,
+        **{name: _estimate(estimate) for name, estimate in point.measures.items()},
+        "error_interquartile_mean": point.interquartile_mean,
+        "seconds": round(point.seconds, 3),
+        "versus_first": point.versus_first
+        and {
+            "difference": _estimate(point.versus_first.difference),
+            "p_value": point.versus_first.p_value,
+            "first_lower": point.versus_first.first_lower,
+        },
+    }
+
+
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    return {
+        "mean": estimate.mean,
+        "interval": None if estimate.interval is None else list(estimate.interval),
+        "runs": estimate.runs,
+    }
+
+
+def table(points: Sequence[Point], title: str) -> Table:
+    """Every learner's error with its interval, and what else was measured."""
+    result = Table(title=title, caption="error: test traces with a wrong action; [95% bootstrap interval over runs]")
+    result.add_column("demos", justify="right")
+    result.add_column("learner", overflow="fold")
+    for name in ("error", "middle half", "unseen", "success", "training", "runs", "s"):
+        result.add_column(name, justify="right", no_wrap=True)
+    for demos in dict.fromkeys(point.demos for point in points):
+        for point in (p for p in points if p.demos == demos):
+            measures = point.measures
+            result.add_row(
+                str(demos),
+                point.learner,
+                _shown(measures["error"]),
+                f"{point.interquartile_mean:.1%}",
+                *(f"{measures[name].mean:.1%}" if name in measures else "–" for name in list(MEASURES)[1:]),
+                str(measures["error"].runs),
+                f"{point.seconds:.0f}",
+            )
+        result.add_section()
+    return result
+
+
+def differences(points: Sequence[Point]) -> Table | None:
+    """How each learner's error differs from the first one's, on the same training sets; None if there is but one."""
+    result = Table(title="differences on the same training sets", caption="p: sign flips of the pairs")
+    result.add_column("demos", justify="right")
+    result.add_column("error of", overflow="fold")
+    for name in ("difference", "p", "lower in"):
+        result.add_column(name, justify="right", no_wrap=True)
+    for point in sorted(points, key=lambda p: p.demos):
+        if point.versus_first is not None:
+            pair, names = point.versus_first, f"{point.learner} − {points[0].learner}"
+            difference = _shown(pair.difference, sign="+")
+            result.add_row(str(point.demos), names, difference, f"{pair.p_value:.2f}", f"{pair.first_lower:.0%}")
+    return result if result.rows else None
+
+
+def _shown(estimate: Estimate, sign: str = "") -> str:
+    text = f"{estimate.mean:{sign}.1%}"
+    if estimate.interval is None:
+        return text
+    low, high = estimate.interval
+    return f"{text} [{100 * low:{sign}.1f}, {100 * high:{sign}.1f}]"
+
+
+def draw(points: Sequence[Point], title: str, directory: Path) -> list[Path]:
+    """The learning curves as `curve.png` and `curve.svg`: mean error over demonstrations, bars for the intervals."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    from hvil.files import write_atomically
+
+    with matplotlib.rc_context(
+        {"svg.hashsalt": "hvil", "font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
+    ):
+        figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+        for number, learner in enumerate(dict.fromkeys(point.learner for point in points)):
+            mine = [point for point in points if point.learner == learner]
+            errors = [point.measures["error"] for point in mine]
+            means = np.array([100 * error.mean for error in errors])
+            bounds = np.array([error.interval or (error.mean, error.mean) for error in errors]) * 100
+            # Slightly apart, so that bars at the same number of demonstrations do not hide each other.
+            places = np.array([point.demos for point in mine]) * 1.015**number
+            axes.errorbar(
+                places,
+                means,
+                yerr=np.abs(np.stack([means - bounds[:, 0], bounds[:, 1] - means])),
+                color=COLOURS[number % len(COLOURS)],
+                marker=MARKERS[number % len(MARKERS)],
+                capsize=3,
+                label=learner,
+            )
+        demos = sorted({point.demos for point in points})
+        axes.set(xscale="log", xlabel="demonstrations", ylabel="test traces with an error (%)", title=title)
+        axes.xaxis.set_major_locator(FixedLocator(demos))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+        runs = max(point.measures["error"].runs for point in points)
+        axes.legend(title=f"mean of {runs} runs, 95%", frameon=False)
+        paths = [directory / "curve.png", directory / "curve.svg"]
+        for path in paths:
+            save = partial(figure.savefig, format=path.suffix[1:], dpi=150, metadata={_DATES[path.suffix]: None})
+            write_atomically(path, save)
+        plt.close(figure)
+    return paths
