@@ -6,7 +6,7 @@ has gaps), categories, large text and lists, rows in another order, metadata in 
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,75 +36,95 @@ class Columns(NamedTuple):
 OWN_COLUMNS = Columns()
 
 
+class _Source:
+    """A table read one column at a time, so that a large file is never in memory as a whole beside its traces."""
+
+    def __init__(self, schema: pa.Schema, rows: int, read: Callable[[str], pa.ChunkedArray]) -> None:
+        self.names: list[str] = schema.names
+        self.facts = _facts(schema)
+        self.rows = rows
+        self.order: pa.Array | None = None
+        """Which row comes when; None: as they stand."""
+        self._read = read
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """A column, its rows in order."""
+        if self.names.count(name) != 1:
+            found = "two columns" if name in self.names else "no column"
+            raise InputError(f"{found} {name!r}; there are {', '.join(self.names)}")
+        values = self._read(name)
+        return values if self.order is None else values.take(self.order)
+
+
 def read_parquet(path: str | os.PathLike[str], columns: Columns = OWN_COLUMNS) -> Traces:
     """Read a file of our own, or another tool's whose columns are named."""
     try:
         with pq.ParquetFile(path) as file:
-            table = file.read()
+            source = _Source(
+                file.schema_arrow, file.metadata.num_rows, lambda name: file.read(columns=[name]).column(name)
+            )
+            return _traces(source, columns)
+    except InputError:
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{path}: not a Parquet file, or damaged ({_first_line(error)})") from error
-    return traces_from_table(table, columns)
+        raise InputError(f"{path}: not a Parquet file of traces, or damaged ({_first_line(error)})") from error
 
 
 def traces_from_table(table: pa.Table, columns: Columns = OWN_COLUMNS) -> Traces:
     """A trace set from a table with one row a step."""
     try:
-        return _traces(table, columns)
+        return _traces(_Source(table.schema, table.num_rows, table.column), columns)
     except pa.ArrowException as error:
         raise InputError(f"a column does not hold what it should ({_first_line(error)})") from error
 
 
-def _traces(table: pa.Table, columns: Columns) -> Traces:
-    facts = _facts(table.schema)
-    for name in (columns.trace, columns.action, *columns.observations):
-        if table.column_names.count(name) != 1:
-            found = "two columns" if name in table.column_names else "no column"
-            raise InputError(f"{found} {name!r}; there are {', '.join(table.column_names)}")
-    if not table.num_rows:
+def _traces(source: _Source, columns: Columns) -> Traces:
+    if not source.rows:
         raise InputError("no rows")
-    table = _in_order(table, columns)
-    starts = _starts(_decoded(table.column(columns.trace)))
-    rows = np.append(starts, table.num_rows)
-    final = np.zeros(table.num_rows, dtype=bool)
+    starts = _arrange(source, columns)
+    rows = np.append(starts, source.rows)
+    final = np.zeros(source.rows, dtype=bool)
     final[rows[1:] - 1] = True
-    names, actions = _actions(table.column(columns.action), columns.action, facts, final, starts)
-    observation_names, observations = _observations(table, columns, facts, starts)
+    names, actions = _actions(source, columns.action, final, starts)
+    observation_names, observations = _observations(source, columns, starts)
     return Traces(
         observations,
         actions,
         rows - np.arange(len(rows)),
         names,
         observation_names,
-        _annotations(table, facts, final),
-        _metadata(table, facts, starts),
-        {str(key): str(value) for key, value in _mapping(facts, "attributes").items()},
+        _annotations(source, final),
+        _metadata(source, starts),
+        {str(key): str(value) for key, value in _mapping(source.facts, "attributes").items()},
     )
 
 
-def _in_order(table: pa.Table, columns: Columns) -> pa.Table:
-    """Rows of a trace together and in the order of their steps; those of our own files already are."""
-    trace = _decoded(table.column(columns.trace))
+def _arrange(source: _Source, columns: Columns) -> Int[np.ndarray, "N"]:
+    """Order the rows, those of a trace together and by their steps (ours already are); where each trace starts."""
+    trace = _decoded(source.column(columns.trace))
     missing = pc.is_null(trace, nan_is_null=True).to_numpy()
     if missing.any():
         raise InputError(f"row {int(np.argmax(missing))}: no value in the column {columns.trace!r}")
-    grouped = len(_starts(trace)) == len(pc.unique(trace))
-    if columns.step not in table.column_names:
+    starts = _starts(trace)
+    grouped = len(starts) == len(pc.unique(trace))
+    if columns.step not in source.names:
         if not grouped:
             raise InputError(f"the rows of a trace do not stand together, and there is no column {columns.step!r}")
-        return table
-    step = table.column(columns.step)
+        return starts
+    step = source.column(columns.step)
     if step.null_count:
         raise InputError(f"row {int(np.argmax(step.is_null().to_numpy()))}: no value in the column {columns.step!r}")
     steps = _whole_numbers(step, columns.step, 0)
-    if grouped and _unsorted(trace, steps) is None:
-        return table
+    if grouped and _unsorted(starts, steps) is None:
+        return starts
     keys = pa.table({"trace": trace, "step": steps})
-    order = pc.sort_indices(keys, sort_keys=[("trace", "ascending"), ("step", "ascending")])
-    twice = _unsorted(trace.take(order), steps[order.to_numpy()])
+    source.order = pc.sort_indices(keys, sort_keys=[("trace", "ascending"), ("step", "ascending")])
+    starts = _starts(trace.take(source.order))
+    twice = _unsorted(starts, steps[source.order.to_numpy()])
     if twice is not None:
-        row = order[twice].as_py()
+        row = source.order[twice].as_py()
         raise InputError(f"trace {trace[row].as_py()!r} has the step {steps[row]} twice")
-    return table.take(order)
+    return starts
 
 
 def _starts(trace: pa.ChunkedArray) -> Int[np.ndarray, "N"]:
@@ -113,22 +133,19 @@ def _starts(trace: pa.ChunkedArray) -> Int[np.ndarray, "N"]:
     return np.concatenate([[0], np.flatnonzero(change.to_numpy()) + 1])
 
 
-def _unsorted(trace: pa.ChunkedArray, steps: Int[np.ndarray, "rows"]) -> int | None:
+def _unsorted(starts: Int[np.ndarray, "N"], steps: Int[np.ndarray, "rows"]) -> int | None:
     """The first row whose step is not after the one before in the same trace."""
     falls = np.zeros(len(steps), dtype=bool)
     falls[1:] = steps[1:] <= steps[:-1]
-    falls[_starts(trace)] = False
+    falls[starts] = False
     return int(np.argmax(falls)) if falls.any() else None
 
 
 def _actions(
-    column: pa.ChunkedArray,
-    name: str,
-    facts: Mapping[str, Any],
-    final: Bool[np.ndarray, "rows"],
-    starts: Int[np.ndarray, "N"],
+    source: _Source, name: str, final: Bool[np.ndarray, "rows"], starts: Int[np.ndarray, "N"]
 ) -> tuple[tuple[str, ...], Int[np.ndarray, "S"]]:
     """Action names, and the actions of all rows but each trace's last."""
+    column = source.column(name)
     missing = pc.is_null(column, nan_is_null=True).to_numpy()
     if (missing & ~final).any():
         where = _place(starts, int(np.argmax(missing & ~final)))
@@ -136,7 +153,7 @@ def _actions(
     if (~missing & final).any():
         where = _place(starts, int(np.argmax(~missing & final)))
         raise InputError(f"{where}: the last row of a trace holds the last observation and must have no action")
-    given = _texts(facts.get("action_names"))
+    given = _texts(source.facts.get("action_names"))
     if not _is_text(column.type) and not pa.types.is_boolean(column.type):
         codes = _whole_numbers(_decoded(column), name, 0)[~final]
         largest = int(codes.max(initial=0))
@@ -165,44 +182,56 @@ def _codes(text: pa.ChunkedArray, names: Sequence[str]) -> Int[np.ndarray, "rows
 
 
 def _observations(
-    table: pa.Table, columns: Columns, facts: Mapping[str, Any], starts: Int[np.ndarray, "N"]
+    source: _Source, columns: Columns, starts: Int[np.ndarray, "N"]
 ) -> tuple[tuple[str, ...], Shaped[np.ndarray, "rows ..."]]:
     chosen = columns.observations or (
         ("observation",)
-        if "observation" in table.column_names
-        else tuple(name for name in table.column_names if name.startswith("observation."))
+        if "observation" in source.names
+        else tuple(name for name in source.names if name.startswith("observation."))
     )
-    if not chosen or len(set(chosen)) < len(chosen):
-        raise InputError(f"no observation columns, or one twice; there are {', '.join(table.column_names)}")
-    for name in chosen:
-        if table.column(name).null_count:
-            row = int(np.argmax(table.column(name).is_null().to_numpy()))
-            raise InputError(f"{_place(starts, row)}: no value in the column {name!r}")
-    if len(chosen) == 1 and _is_list(table.column(chosen[0]).type):
-        values, names = _list_values(table.column(chosen[0]), chosen[0]), None
+    if not chosen:
+        raise InputError(f"no observation columns; there are {', '.join(source.names)}")
+    first = source.column(chosen[0])
+    if len(chosen) == 1 and _is_list(first.type):
+        _refuse_gaps(first, chosen[0], starts)
+        values, names = _list_values(first, chosen[0]), None
     else:
-        values, names = _numbers(table, chosen), tuple(name.removeprefix("observation.") for name in chosen)
+        values, names = _numbers(source, chosen, starts), tuple(name.removeprefix("observation.") for name in chosen)
     if values.dtype.kind == "U":
         raise InputError(f"the column {chosen[0]!r} holds text, expected numbers")
     if columns.observations:
         return names or (), values
-    shape = _shape(facts.get("observation_shape"), values.shape[1])
-    own_names = _texts(facts.get("observation_names"))
+    shape = _shape(source.facts.get("observation_shape"), values.shape[1])
+    own_names = _texts(source.facts.get("observation_names"))
     return own_names if own_names is not None else names or (), values.reshape(len(values), *shape)
 
 
-def _numbers(table: pa.Table, chosen: Sequence[str]) -> Shaped[np.ndarray, "rows columns"]:
-    """Columns of numbers side by side, filled one at a time to save memory."""
-    for name in chosen:
-        kind = table.column(name).type
+def _numbers(
+    source: _Source, chosen: Sequence[str], starts: Int[np.ndarray, "N"]
+) -> Shaped[np.ndarray, "rows columns"]:
+    """Columns of numbers side by side."""
+    values = np.empty((source.rows, 0), dtype=bool)
+    for index, name in enumerate(chosen):
+        column = source.column(name)
+        kind = column.type
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
             raise InputError(f"the column {name!r} holds {kind}, expected numbers")
-    dtype = np.result_type(*(table.column(name).type.to_pandas_dtype() for name in chosen))
-    values = np.empty((table.num_rows, len(chosen)), dtype=np.float32 if dtype.kind == "f" else dtype)
-    with np.errstate(over="ignore"):
-        for index, name in enumerate(chosen):
-            values[:, index] = table.column(name).to_numpy()
+        _refuse_gaps(column, name, starts)
+        dtype = np.result_type(values.dtype, kind.to_pandas_dtype())
+        dtype = np.dtype(np.float32) if dtype.kind == "f" else dtype
+        if dtype != values.dtype or not index:
+            wider = np.empty((source.rows, len(chosen)), dtype=dtype)
+            wider[:, :index] = values[:, :index]
+            values = wider
+        with np.errstate(over="ignore"):
+            values[:, index] = column.to_numpy()
     return values
+
+
+def _refuse_gaps(column: pa.ChunkedArray, name: str, starts: Int[np.ndarray, "N"]) -> None:
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy()))
+        raise InputError(f"{_place(starts, row)}: no value in the column {name!r}")
 
 
 def _list_values(column: pa.ChunkedArray, name: str) -> Shaped[np.ndarray, "rows width"]:
@@ -224,15 +253,15 @@ def _plain_values(column: pa.ChunkedArray, name: str) -> Shaped[np.ndarray, "row
     return values
 
 
-def _annotations(table: pa.Table, facts: Mapping[str, Any], final: Bool[np.ndarray, "rows"]) -> Annotations | None:
-    if "stack" not in table.column_names:
+def _annotations(source: _Source, final: Bool[np.ndarray, "rows"]) -> Annotations | None:
+    if "stack" not in source.names:
         return None
-    column = table.column("stack")
+    column = source.column("stack")
     if not _is_list(column.type):
         raise InputError("the column 'stack' must hold lists of procedure names")
     entries = pc.list_flatten(column).cast(pa.string()).dictionary_encode()
     used = _decoded(pc.unique(entries)).to_pylist()
-    names = _texts(facts.get("procedures")) or tuple(name for name in used if name is not None)
+    names = _texts(source.facts.get("procedures")) or tuple(name for name in used if name is not None)
     codes = _codes(entries, names)
     if (codes < 0).any():
         unknown = entries[int(np.argmax(codes < 0))].as_py()
@@ -240,27 +269,24 @@ def _annotations(table: pa.Table, facts: Mapping[str, Any], final: Bool[np.ndarr
     depths = pc.list_value_length(column).cast(pa.int64()).fill_null(0).to_numpy()
     if depths.max(initial=0) > MAX_STACK or len(names) > np.iinfo(np.int16).max:
         raise InputError(f"the column 'stack' holds a stack of more than {MAX_STACK} frames, or too many procedures")
-    stacks = np.full((table.num_rows, max(int(depths.max(initial=0)), 1)), -1, dtype=np.int16)
+    stacks = np.full((source.rows, max(int(depths.max(initial=0)), 1)), -1, dtype=np.int16)
     stacks[np.arange(stacks.shape[1]) < depths[:, None]] = codes
-    kept = np.full(table.num_rows, -1, dtype=np.int64)
-    if "kept" in table.column_names:
-        kept = _whole_numbers(table.column("kept"), "kept", -1)
+    kept = np.full(source.rows, -1, dtype=np.int64)
+    if "kept" in source.names:
+        kept = _whole_numbers(source.column("kept"), "kept", -1)
     return Annotations(names, stacks[~final], kept[~final])
 
 
-def _metadata(
-    table: pa.Table, facts: Mapping[str, Any], starts: Int[np.ndarray, "N"]
-) -> dict[str, Shaped[np.ndarray, "N ..."]]:
+def _metadata(source: _Source, starts: Int[np.ndarray, "N"]) -> dict[str, Shaped[np.ndarray, "N ..."]]:
     found = {}
-    first = table.select([n for n in table.column_names if n.startswith("metadata.")]).take(pa.array(starts))
-    for column in first.column_names:
-        name, values = column.removeprefix("metadata."), first.column(column)
+    for column in (name for name in source.names if name.startswith("metadata.")):
+        name, values = column.removeprefix("metadata."), source.column(column).take(pa.array(starts))
         if values.null_count:
             trace = int(np.argmax(values.is_null().to_numpy()))
             raise InputError(f"the column {column!r} has no value in the first row of trace {trace}")
         if _is_list(values.type):
             lists = _list_values(values, column)
-            shape = _shape(_mapping(facts, "metadata_shapes").get(name), lists.shape[1])
+            shape = _shape(_mapping(source.facts, "metadata_shapes").get(name), lists.shape[1])
             found[name] = lists.reshape(len(lists), *shape)
         else:
             found[name] = _plain_values(values, column)
