@@ -65,7 +65,7 @@ def measure(count: int, form: str) -> float:
 
 @contextmanager
 def timed(what: str) -> Iterator[None]:
-    """Print how long a block took, by the clock and in processor time (which other work on the machine leaves alone)."""
+    """Print how long a block took, by the clock and in processor time (whatever else the machine does)."""
     start, processor = time.perf_counter(), time.process_time()
     yield
     print(f"{what:<22} {time.perf_counter() - start:7.2f} s, processor {time.process_time() - processor:6.2f} s")

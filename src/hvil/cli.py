@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 the work failed, 2 bad input. Errors are one line on stand
 import argparse
 import io
 import json
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         result = command.run(args)
         if args.json:
-            json.dump(result, sys.stdout, indent=2, ensure_ascii=False)
+            json.dump(_jsonable(result), sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
             sys.stdout.write("\n")
         sys.stdout.flush()
     except InputError as error:
@@ -59,6 +60,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, FloatingPointError, MemoryError) as error:
         return _complain(args.command, error, 1)
     return 0
+
+
+def _jsonable(value: Any) -> Any:
+    """The value with null for numbers that are not finite: JSON has no other word for them."""
+    if isinstance(value, Mapping):
+        return {key: _jsonable(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_jsonable(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _complain(command: str, error: object, code: int) -> int:

@@ -22,11 +22,11 @@ from hvil.errors import InputError
 def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `target`; on success it replaces `target`, on failure it vanishes."""
     target = Path(target)
-    if target.is_dir():
+    if os.path.isdir(target):
         raise InputError(f"{target}: is a directory, expected a file name")
-    if target.exists() and not target.is_file():
+    if os.path.exists(target) and not os.path.isfile(target):
         raise InputError(f"{target}: is not a regular file and cannot be replaced")
-    if not target.parent.is_dir():
+    if not os.path.isdir(target.parent):
         raise InputError(f"{target}: the directory {target.parent} does not exist")
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
@@ -69,8 +69,8 @@ def read_json(source: str | os.PathLike[str]) -> Any:
         raise InputError(f"{source}: cannot be read as text ({error})") from error
     except json.JSONDecodeError as error:
         raise InputError(f"{source}: not JSON (line {error.lineno}, column {error.colno}: {error.msg})") from error
-    except RecursionError as error:
-        raise InputError(f"{source}: JSON nested too deeply") from error
+    except (RecursionError, ValueError) as error:
+        raise InputError(f"{source}: JSON nested too deeply, or a number too long") from error
 
 
 def write_npz(target: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None:

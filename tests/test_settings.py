@@ -1,0 +1,85 @@
+"""Settings: one source for default, help text, flag and JSON."""
+
+import argparse
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+
+from hvil.config import DataSettings, ModelSettings, TrainingSettings
+from hvil.errors import InputError
+from hvil.settings import add_flags, from_flags, from_mapping, setting, to_mapping
+
+
+@dataclass(frozen=True)
+class ToySettings:
+    """For the tests."""
+
+    size: int = setting(3, "how large; 50% is normal", low=1, high=10)
+    rate: float = setting(0.5, "how fast", low=0)
+    kind: Literal["plain", "fancy"] = setting("plain", "which kind")
+    loud: bool = setting(False, "make noise")
+    name: str | None = setting(None, "what it is called")
+
+
+def parse(*flags: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    add_flags(parser, ToySettings)
+    return parser.parse_args(flags)
+
+
+class TestFlags:
+    def test_every_field_is_a_flag(self) -> None:
+        args = parse("--size", "4", "--rate", "2", "--kind", "fancy", "--loud", "--name", "x")
+        assert from_flags(ToySettings, args) == ToySettings(4, 2.0, "fancy", True, "x")
+
+    def test_what_is_not_given_comes_from_the_defaults(self) -> None:
+        assert from_flags(ToySettings, parse()) == ToySettings()
+        preset = {"size": 7, "loud": True, "other": "ignored"}
+        assert from_flags(ToySettings, parse(), preset) == ToySettings(7, loud=True)
+        assert from_flags(ToySettings, parse("--size", "2", "--no-loud"), preset) == ToySettings(2)
+
+    def test_the_help_has_doc_and_default(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit):
+            parse("--help")
+        text = " ".join(capsys.readouterr().out.split())
+        assert "toy settings" in text
+        assert "how large; 50% is normal (default: 3)" in text
+        assert "--kind {plain,fancy}" in text
+        assert "--loud, --no-loud" in text
+
+    def test_numbers_out_of_range_are_refused(self) -> None:
+        with pytest.raises(InputError, match="settings: size is 11; expected a number of at least 1, at most 10"):
+            from_flags(ToySettings, parse("--size", "11"))
+        for wrong in ("-1", "nan", "inf"):
+            with pytest.raises(InputError, match=r"settings: rate is .*; expected a number of at least 0"):
+                from_flags(ToySettings, parse("--rate", wrong))
+
+
+class TestMappings:
+    @pytest.mark.parametrize("kind", [ToySettings, ModelSettings, TrainingSettings, DataSettings])
+    def test_settings_come_back_from_json(self, kind: type) -> None:
+        assert from_mapping(kind, to_mapping(kind()), "test") == kind()
+
+    def test_whole_numbers_are_numbers(self) -> None:
+        assert from_mapping(ToySettings, {"rate": 2}, "test").rate == 2.0
+
+    @pytest.mark.parametrize(
+        ("values", "message"),
+        [
+            ([], "file: expected an object with settings, not list"),
+            ({"sise": 1}, "file: unknown setting 'sise'; known: size, rate, kind, loud, name"),
+            ({"size": 1.5}, "file: size is 1.5; expected int"),
+            ({"size": True}, "file: size is True; expected int"),
+            ({"size": None}, "file: size is None; expected int"),
+            ({"rate": "fast"}, "file: rate is 'fast'; expected float"),
+            ({"kind": "odd"}, "file: kind is 'odd'; expected one of plain, fancy"),
+            ({"kind": []}, "file: kind is []; expected one of plain, fancy"),
+            ({"loud": 1}, "file: loud is 1; expected bool"),
+            ({"name": 1}, "file: name is 1; expected str"),
+        ],
+    )
+    def test_wrong_values_are_refused(self, values: Any, message: str) -> None:
+        with pytest.raises(InputError) as caught:
+            from_mapping(ToySettings, values, "file")
+        assert str(caught.value) == message
