@@ -35,6 +35,12 @@ class ModelSettings:
     entropy_weight: float = setting(1.0, "initial weight of the posterior's entropy in the cost", low=0)
     entropy_decay: float = setting(0.7, "factor by which the entropy weight falls", low=0, high=1)
     entropy_decay_interval: int = setting(5000, "updates between two falls of the entropy weight", low=1)
+    entropy_final: float = setting(
+        0.0,
+        "what the entropy weight falls to; below 0 the posterior is driven to one structure a trace",
+        low=-1,
+        high=1,
+    )
     input_sparsity: float = setting(
         0.0, "group-lasso penalty on the input columns of the policy's procedures, against a batch's summed cost", low=0
     )

@@ -35,7 +35,10 @@ class NaiveStep(NamedTuple):
 def naive_loss(learner: HvilLearner, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
     """What `HvilLearner.loss` computes, with the same random numbers in the same order."""
     settings, depth = learner.config.model, learner.config.graph.max_depth
-    weight = settings.entropy_weight * settings.entropy_decay ** (update // settings.entropy_decay_interval)
+    final = settings.entropy_final
+    weight = final + (settings.entropy_weight - final) * settings.entropy_decay ** (
+        update // settings.entropy_decay_interval
+    )
     room = [int(length) * (2 * depth - 1) + depth for length in traces.lengths]
     uniforms = np.split(rng.random(sum(room)), np.cumsum(room)[:-1])
     total = torch.zeros((), dtype=next(learner.parameters()).dtype)

@@ -88,9 +88,10 @@ class HvilLearner(nn.Module):
 
 
 def entropy_weight(config: Config, update: int) -> float:
-    """The schedule w = w_0 · decay^⌊update / interval⌋."""
+    """The schedule w = w_∞ + (w_0 − w_∞) · decay^⌊update / interval⌋; the paper's has w_∞ = 0."""
     model = config.model
-    return model.entropy_weight * model.entropy_decay ** (update // model.entropy_decay_interval)
+    fallen = model.entropy_decay ** (update // model.entropy_decay_interval)
+    return model.entropy_final + (model.entropy_weight - model.entropy_final) * fallen
 
 
 def input_sparsity(policy: PolicyNetwork) -> Tensor:
