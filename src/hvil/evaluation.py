@@ -28,7 +28,7 @@ TRACES_AT_ONCE = 256
 
 @runtime_checkable
 class HasLikelihood(Protocol):
-    """A policy that knows how likely a trace is."""
+    """A learner or policy that knows how likely a trace is."""
 
     def log_likelihood(self, traces: Traces) -> Float[np.ndarray, "N"]:
         """`log p(x)` of each trace."""
@@ -144,7 +144,7 @@ def evaluate(
     return Evaluation(
         error=error,
         error_unseen=Share.of(wrong[unseen]),
-        log_likelihood=float(policy.log_likelihood(traces).mean()) if isinstance(policy, HasLikelihood) else None,
+        log_likelihood=_likelihood(learner, policy, traces),
         **(_rolled_out(policy, task, traces) if task is not None else {}),
         **(_structure(learner, traces, procedures) if isinstance(learner, InfersStructure) else {}),
     )
@@ -164,6 +164,13 @@ def _contents(traces: Traces) -> list[tuple[bytes, bytes]]:
         (traces.observations[rows[i] : rows[i + 1]].tobytes(), traces.actions[offsets[i] : offsets[i + 1]].tobytes())
         for i in range(len(traces))
     ]
+
+
+def _likelihood(learner: Learner, policy: Policy, traces: Traces) -> float | None:
+    for offered in (learner, policy):
+        if isinstance(offered, HasLikelihood):
+            return float(offered.log_likelihood(traces).mean())
+    return None
 
 
 def _rolled_out(policy: Policy, task: Task, traces: Traces) -> dict[str, Any]:

@@ -42,7 +42,11 @@ class Cell:
     def key(self) -> str:
         """Its name, also of its file: readable, and different for different contents."""
         words = f"{self.task}-{self.settings.get('model', 'hvil')}-{self.demos}-{self.run}"
-        digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:10]
+        # Fields at their defaults do not count, so that records stay valid when a field is added.
+        contents = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        defaults = {entry.name: entry.default for entry in fields(self)}
+        told = {name: value for name, value in contents.items() if value != defaults[name]}
+        digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:10]
         return re.sub(r"[^A-Za-z0-9.]+", "-", words) + f"-{digest}"
 
     def to_mapping(self) -> dict[str, Any]:

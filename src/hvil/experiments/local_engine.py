@@ -40,6 +40,10 @@ class Failure(NamedTuple):
     reason: str
 
 
+Engine = Callable[[Sequence[Job], str, int, Path, Callable[[str, float], None], Callable[[str], None]], list[Failure]]
+"""Whoever can do jobs: see `run_jobs` for the arguments and the result."""
+
+
 class _Worker:
     """A process and the job it has."""
 

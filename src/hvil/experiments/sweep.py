@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from hvil.errors import InputError
 from hvil.experiments.cells import Cell, run_cell
-from hvil.experiments.local_engine import Failure, Job, run_jobs
+from hvil.experiments.local_engine import Engine, Failure, Job, run_jobs
 from hvil.files import read_json
 
 WORK = "hvil.experiments.sweep:work"
@@ -38,6 +38,7 @@ def sweep(
     workers: int | None = None,
     on_progress: Callable[[float], None] = lambda share: None,
     work: str = WORK,
+    engine: Engine = run_jobs,
 ) -> Swept:
     """Run the cells that have no record yet.
 
@@ -47,6 +48,7 @@ def sweep(
         workers: processes, by default one for each processor.
         on_progress: told the share of the work that is done, of what was to do when the sweep began.
         work: what the workers do with a cell, as `module:function`.
+        engine: who does the work; by default processes on this machine.
     """
     for cell in cells:
         cell.check()
@@ -65,7 +67,7 @@ def sweep(
             shares[key] = share
             on_progress(sum(shares.values()) / len(shares))
 
-        failures = run_jobs(
+        failures = engine(
             jobs,
             work,
             workers or os.cpu_count() or 1,
