@@ -1,5 +1,6 @@
 """HVIL against its naive twin on the same sampled steps, and against enumeration of every call structure."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,14 @@ from torch import Tensor
 
 from hvil import models
 from hvil.callgraph import CallGraph
+from hvil.config import Config, ModelSettings
+from hvil.domains.task import task
+from hvil.errors import InputError
 from hvil.inference.estimators import ESTIMATORS, analytic_costs, sampled_costs
 from hvil.machine import reference
 from hvil.models.hvil import HvilLearner
-from hvil.naive import naive_loss
+from hvil.models.php import prepare
+from hvil.naive import naive_loss, observation_rows, posterior_contexts
 from hvil.traces import Traces
 from oracle import GRAPHS, enumerated, gradient, make_learner, make_traces, random_sequences
 from strategies import graphs_and_actions
@@ -92,6 +97,40 @@ def test_images_equal_the_naive_twin() -> None:
         pixels.action_names,
     )
     assert_equals_naive_twin(learner, traces)
+
+
+def test_a_task_of_real_size_equals_the_naive_twin() -> None:
+    source = task("bubblesort:3-4")
+    traces = source.demonstrations(2, seed=0)
+    config = Config.of(traces, source.default_call_graph, ModelSettings(input_sparsity=0.03))
+    torch.manual_seed(0)
+    assert_equals_naive_twin(HvilLearner(config), traces)
+
+
+def test_huge_observations_saturate_as_in_torch() -> None:
+    graph = GRAPHS["tree"]
+    learner = make_learner(graph)
+    small = make_traces(graph, random_sequences(graph, [5, 2]))
+    for scale in (1e2, 1e4):
+        traces = replace(small, observations=small.observations * np.float32(scale))
+        context = learner.posterior.context(prepare(traces, learner.config, learner.device))
+        parts = [posterior_contexts(learner, trace, observation_rows(learner, trace)) for trace in traces]
+        torch.testing.assert_close(context, torch.cat(parts), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["generative.bank.weight2", "posterior.bank.bias1", "posterior.past.weight_hh_l0"])
+def test_a_weight_that_is_not_a_number_shows_in_the_loss(name: str) -> None:
+    graph = GRAPHS["tree"]
+    learner = make_learner(graph)
+    with torch.no_grad():
+        learner.get_parameter(name).fill_(torch.nan)
+    loss = learner.loss(make_traces(graph, random_sequences(graph, [5, 5])), np.random.default_rng(0), 0)
+    assert not torch.isfinite(loss.total)
+
+
+def test_input_sparsity_is_refused_where_there_are_no_columns() -> None:
+    with pytest.raises(InputError, match="input sparsity needs the network mlp"):
+        make_learner(GRAPHS["tree"], (16, 16), network="convnet", input_sparsity=0.1)
 
 
 def small(graph: CallGraph, actions: list[int], most: int = 300) -> bool:

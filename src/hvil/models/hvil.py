@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from hvil.config import Config
+from hvil.errors import InputError
 from hvil.inference.elbo import Terms, elbo_terms
 from hvil.inference.estimators import ESTIMATORS
 from hvil.inference.fused import can_fuse, fused_objective
@@ -28,6 +29,8 @@ class HvilLearner(nn.Module):
         self.config = config
         self.generative = PolicyNetwork(config)
         self.posterior = PosteriorNetwork(config)
+        if config.model.input_sparsity and not isinstance(self.generative.bank, MlpBank):
+            raise InputError("input sparsity needs the network mlp: other networks have no input columns")
 
     @property
     def device(self) -> torch.device:
@@ -96,8 +99,7 @@ def entropy_weight(config: Config, update: int) -> float:
 
 def input_sparsity(policy: PolicyNetwork) -> Tensor:
     """Group lasso: the sum over procedures and inputs of the norm of the weights that leave the input."""
-    if not isinstance(policy.bank, MlpBank):
-        return torch.stack([p.new_zeros(()) for p in policy.parameters()]).sum()
+    assert isinstance(policy.bank, MlpBank)
     # The gradient of a norm at zero is not defined; a column that has become zero may stay there.
     norms: Float[Tensor, "H inputs"] = (policy.bank.weight1.square().sum(dim=2) + 1e-12).sqrt()
     return norms.sum()
