@@ -53,13 +53,16 @@ class _Source:
             found = "two columns" if name in self.names else "no column"
             raise InputError(f"{found} {name!r}; there are {', '.join(self.names)}")
         values = self._read(name)
+        values.validate(full=True)  # indices and offsets of a damaged file can point anywhere
+        if len(values) != self.rows:
+            raise InputError(f"the column {name!r} has {len(values)} rows, expected {self.rows}")
         return values if self.order is None else values.take(self.order)
 
 
 def read_parquet(path: str | os.PathLike[str], columns: Columns = OWN_COLUMNS) -> Traces:
     """Read a file of our own, or another tool's whose columns are named."""
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             source = _Source(
                 file.schema_arrow, file.metadata.num_rows, lambda name: file.read(columns=[name]).column(name)
             )

@@ -24,7 +24,7 @@ WIDE = 64
 def write_parquet(traces: Traces, path: Path) -> None:
     """Write the file, a row group at a time, whole traces in each."""
     schema = _schema(traces)
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True) as writer:
         for first, last in _groups(traces):
             writer.write_table(_table(traces, first, last, schema))
 
