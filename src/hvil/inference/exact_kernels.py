@@ -70,7 +70,7 @@ def _log_sum(values, count, best):
 @njit(cache=True)
 @no_type_check
 def _start(lattice, node, t, counter):
-    """Where the rows of (node, t, τ) start in the index."""
+    """Where the rows of (node, t, τ) start in `rows`."""
     block = lattice.block[node]
     return lattice.base[block] + (t * (lattice.counters + 1) + counter) * lattice.width[block]
 
