@@ -158,6 +158,26 @@ def test_long_traces_of_a_sharp_policy_do_not_underflow() -> None:
     assert counts[:, : len(ACTIONS)].sum() == pytest.approx(len(actions))
 
 
+@settings(max_examples=30, deadline=None)
+@given(graphs_and_actions(max_length=5), st.integers(0, 2**31))
+def test_posterior_of_the_next_step_equals_enumeration(case: tuple[CallGraph, list[int]], seed: int) -> None:
+    graph, actions = case[0], shortened(*case)
+    policy, traces = RandomPolicy(graph, seed), random_traces(seed, actions)
+    table, log_probs = evaluated(policy, traces)
+    structures = list(reference.structures(graph, actions))
+    weights = torch.softmax(log_joints(policy, traces, structures), 0).tolist()
+    sums: Counter = Counter()
+    for taken, weight in zip(structures, weights, strict=True):
+        for i in range(len(taken) + 1):
+            sums[taken[:i]] += weight
+    for taken, found in zip(
+        structures[:20], exact.step_posterior(table, log_probs, 0, [np.array(u) for u in structures[:20]]), strict=True
+    ):
+        for i in range(len(taken)):
+            expected = [sums[(*taken[:i], u)] / sums[taken[:i]] for u in range(graph.step_count)]
+            np.testing.assert_allclose(np.exp(found[i]), expected, rtol=1e-6, atol=1e-9)
+
+
 def within(graph: CallGraph, actions: list[int], taken: tuple[int, ...], limits: Limits) -> bool:
     """Whether a structure respects the limits, by replaying it."""
     moments = reference.replay(graph, actions, taken)

@@ -44,6 +44,12 @@ class ModelSettings:
     input_sparsity: float = setting(
         0.0, "group-lasso penalty on the input columns of the policy's procedures, against a batch's summed cost", low=0
     )
+    longest_span: int = setting(
+        0, "exact learner: leave out call structures in which a procedure is active for more actions (0: none)", low=0
+    )
+    largest_counter: int = setting(
+        0, "exact learner: leave out call structures in which a procedure takes more steps (0: none)", low=0
+    )
     annotations: Literal["ignore", "use"] = setting("ignore", "call structure that comes with the data")
     units: int = setting(64, "units of a recurrent baseline and of the MLPs around it", low=1, high=65536)
     layers: int = setting(2, "layers of the LSTM baseline", low=1, high=64)

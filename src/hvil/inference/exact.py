@@ -22,6 +22,7 @@ sum over one.
 Letters: N traces, T actions of a trace, U choices, R rows of the step table.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ import torch
 from jaxtyping import Float, Int
 
 from hvil.errors import InputError
+from hvil.inference.conditional_kernels import step_posteriors
 from hvil.inference.exact_kernels import Tables, inside_pass
 from hvil.inference.outside_kernels import outside_pass
 from hvil.inference.step_table import StepTable
@@ -56,7 +58,7 @@ class Structures(NamedTuple):
     """Row of the step table: procedure, counter, last step and observation."""
     choice: Int[np.ndarray, "steps"]
     log_joint: Float[np.ndarray, "N samples"]
-    """log p(ξ, x) of each structure; minus log p(x), its posterior log-probability."""
+    """log p(ξ, x) of each structure."""
 
 
 def posterior(table: StepTable, log_probs: Float[torch.Tensor, "R U"]) -> SpanPosterior:
@@ -85,6 +87,51 @@ def viterbi(table: StepTable, log_probs: Float[torch.Tensor, "R U"]) -> Structur
 def sample(table: StepTable, log_probs: Float[torch.Tensor, "R U"], count: int, rng: np.random.Generator) -> Structures:
     """Independent samples from the posterior over call structures, `count` for each trace."""
     return _structures(table, _numbers(log_probs), count, rng)
+
+
+def expected_log_prob(result: SpanPosterior, log_probs: Float[torch.Tensor, "R U"]) -> Float[torch.Tensor, ""]:
+    """Σ_x E[log p(ξ, x) | x] with the counts held fixed: its gradient is that of Σ log p(x)."""
+    counts = torch.from_numpy(result.step_counts).to(log_probs.device)
+    # An impossible choice is never counted; leaving it out keeps 0·∞ away.
+    return (torch.where(counts > 0, log_probs.double(), 0.0) * counts).sum()
+
+
+def step_posterior(
+    table: StepTable,
+    log_probs: Float[torch.Tensor, "R U"],
+    trace: int,
+    structures: Sequence[Int[np.ndarray, "_"]],
+) -> list[Float[np.ndarray, "_ U"]]:
+    """The exact posterior of each next step along given structures of one trace: log p(u_i = u | u_0 … u_{i-1}, x).
+
+    Args:
+        table: the step table of the traces.
+        log_probs: the policy's log-probabilities on it.
+        trace: which of the traces.
+        structures: choices of each structure, in the order they are taken.
+    """
+    numbers = _numbers(log_probs)
+    tables, _ = _inside(table, numbers, trace)
+    results = [np.empty((len(taken), numbers.shape[1])) for taken in structures]
+    for taken, result in zip(structures, results, strict=True):
+        choices = np.ascontiguousarray(taken, dtype=np.int64)
+        step_posteriors(table.lattices[trace], numbers, tables.inside, choices, table.graph.max_depth, result)
+    return results
+
+
+def step_log_posterior(
+    table: StepTable, log_probs: Float[torch.Tensor, "R U"], structures: Structures
+) -> Float[np.ndarray, "steps"]:
+    """The exact log p(u_i | u_0 … u_{i-1}, x) of each step of some structures; over one structure, log p(ξ | x)."""
+    result = np.empty(len(structures.choice))
+    owner = structures.trace * structures.log_joint.shape[1] + structures.sample
+    parts = np.split(np.arange(len(owner)), np.flatnonzero(np.diff(owner)) + 1)
+    for trace in range(len(table.lattices)):
+        ours = [part for part in parts if structures.trace[part[0]] == trace]
+        found = step_posterior(table, log_probs, trace, [structures.choice[part] for part in ours])
+        for part, conditional in zip(ours, found, strict=True):
+            result[part] = conditional[np.arange(len(part)), structures.choice[part]]
+    return result
 
 
 class _LogLikelihood(torch.autograd.Function):

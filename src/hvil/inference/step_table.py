@@ -120,14 +120,24 @@ def step_table(graph: CallGraph, traces: Traces, limits: Limits | None = None) -
     graph.check_actions(traces.actions, "the traces")
     nodes = _nodes(graph)
     seen, first_seen = _distinct(traces)
-    cost = estimated_cost(graph, nodes, traces.lengths, len(first_seen), limits)
+    cost = _affordable(estimated_cost(graph, nodes, traces.lengths, len(first_seen), limits), traces, limits)
+    return _with_rows(graph, nodes, traces, seen, first_seen, limits, cost)
+
+
+def refuse_costly(graph: CallGraph, traces: Traces, limits: Limits) -> None:
+    """Raise an `InputError` if all traces, one after another, would take longer than the limit."""
+    seconds = estimated_cost(graph, _nodes(graph), traces.lengths, len(traces.observations), limits).seconds
+    _affordable(Cost(0.0, seconds), traces, limits)
+
+
+def _affordable(cost: Cost, traces: Traces, limits: Limits) -> Cost:
     if cost.gigabytes > limits.gigabytes or cost.seconds > limits.seconds:
         raise InputError(
             f"exact inference on {len(traces)} trace(s) of up to {traces.lengths.max()} actions would need about "
             f"{cost.gigabytes:.2g} GB and {cost.seconds:.2g} s, the limits are {limits.gigabytes:g} GB and "
             f"{limits.seconds:g} s; give fewer or shorter traces, or limit the longest span or the largest counter"
         )
-    return _with_rows(graph, nodes, traces, seen, first_seen, limits, cost)
+    return cost
 
 
 def estimated_cost(

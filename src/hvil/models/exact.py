@@ -1,0 +1,89 @@
+"""The exact learner: the policy alone, trained on the sum over all call structures. No posterior network, no samples.
+
+It minimises the same objective as HVIL, E_q[Σ c_i], with the best q there is in place of a learned one.
+"""
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from hvil.config import Config
+from hvil.errors import InputError
+from hvil.inference import exact
+from hvil.inference.step_table import Limits, StepTable, step_table
+from hvil.learner import Loss, Structure
+from hvil.models.hvil import entropy_weight, input_sparsity
+from hvil.models.php import PolicyNetwork, prepare
+from hvil.models.php_policy import PhpPolicy
+from hvil.traces import Traces
+
+
+class ExactLearner(nn.Module):
+    """Learns procedures and their calls from short traces by exact inference of the call structure."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        if config.model.annotations == "use":
+            raise InputError("the exact learner sums over all call structures and cannot use annotations; hvil can")
+        self.config = config
+        self.generative = PolicyNetwork(config)
+        self.limits = Limits(config.model.longest_span or None, config.model.largest_counter or None)
+
+    def loss(self, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
+        """The objective's exact gradient, the mean over traces; nothing is drawn.
+
+        With the entropy's weight w, min_q E_q[Σ c_i] = -(1 + w) log Σ_ξ p(ξ, x)^{1/(1 + w)}, whose minimiser is the
+        posterior at temperature 1 + w; for w = 0 this is -log p(x).
+        """
+        weight = entropy_weight(self.config, update)
+        table, log_probs = self.evaluated(traces)
+        result = exact.posterior(table, log_probs.detach() / (1 + weight))
+        surrogate = exact.expected_log_prob(result, log_probs)
+        expected = surrogate.item()
+        value = (1 + weight) * float(result.log_likelihood.sum())
+        entropy = (value - expected) / (1 + weight)
+        total = -surrogate + (expected - value)
+        if self.config.model.input_sparsity:
+            total = total + self.config.model.input_sparsity * input_sparsity(self.generative)
+        metrics = {
+            "elbo": (expected + entropy) / len(traces),
+            "entropy": entropy / len(traces),
+            "entropy_weight": weight,
+            "php_steps_per_action": float(result.step_counts.sum()) / len(traces.actions),
+        }
+        return Loss(total / len(traces), metrics)
+
+    def policy(self) -> PhpPolicy:
+        """The policy as it is now."""
+        return PhpPolicy(self.generative)
+
+    def evaluated(self, traces: Traces) -> tuple[StepTable, Float[Tensor, "R U"]]:
+        """The steps that call structures of the traces visit, and the policy's log-probabilities on them."""
+        return evaluated(self.generative, traces, self.config, self.limits)
+
+    def infer(self, traces: Traces, rng: np.random.Generator | None = None) -> Structure:
+        """The call structure of each trace: the most likely one, or with a generator one from the posterior."""
+        with torch.no_grad():
+            table, log_probs = self.evaluated(traces)
+        found = exact.viterbi(table, log_probs) if rng is None else exact.sample(table, log_probs, 1, rng)
+        return Structure(
+            found.trace,
+            found.time,
+            table.procedure[found.row],
+            table.counter[found.row],
+            table.last[found.row],
+            found.depth,
+            found.choice,
+            exact.step_log_posterior(table, log_probs, found),
+        )
+
+
+def evaluated(
+    policy: PolicyNetwork, traces: Traces, config: Config, limits: Limits | None = None
+) -> tuple[StepTable, Float[Tensor, "R U"]]:
+    """The step table of some traces and a policy's log-probabilities on it, with their gradient."""
+    table = step_table(config.graph, traces, limits)
+    weights = next(policy.parameters())
+    observations = prepare(traces, config, weights.device).observations.to(weights.dtype)
+    return table, table.log_probs(policy, observations)
