@@ -13,7 +13,7 @@ from hvil.errors import InputError
 from hvil.inference import exact
 from hvil.inference.step_table import Limits, StepTable, step_table
 from hvil.learner import Loss, Structure
-from hvil.models.hvil import entropy_weight, input_sparsity
+from hvil.models.hvil import entropy_weight, input_sparsity, refuse_sparsity_without_columns
 from hvil.models.php import PolicyNetwork, prepare
 from hvil.models.php_policy import PhpPolicy
 from hvil.traces import Traces
@@ -26,8 +26,14 @@ class ExactLearner(nn.Module):
         super().__init__()
         if config.model.annotations == "use":
             raise InputError("the exact learner sums over all call structures and cannot use annotations; hvil can")
+        if config.model.entropy_final <= -1:
+            raise InputError(
+                f"the exact learner needs an entropy weight above -1, not {config.model.entropy_final:g}: there the "
+                "best posterior is one structure alone"
+            )
         self.config = config
         self.generative = PolicyNetwork(config)
+        refuse_sparsity_without_columns(self.generative, config)
         self.limits = Limits(config.model.longest_span or None, config.model.largest_counter or None)
 
     def loss(self, traces: Traces, rng: np.random.Generator, update: int) -> Loss:

@@ -29,8 +29,7 @@ class HvilLearner(nn.Module):
         self.config = config
         self.generative = PolicyNetwork(config)
         self.posterior = PosteriorNetwork(config)
-        if config.model.input_sparsity and not isinstance(self.generative.bank, MlpBank):
-            raise InputError("input sparsity needs the network mlp: other networks have no input columns")
+        refuse_sparsity_without_columns(self.generative, config)
 
     @property
     def device(self) -> torch.device:
@@ -95,6 +94,12 @@ def entropy_weight(config: Config, update: int) -> float:
     model = config.model
     fallen = model.entropy_decay ** (update // model.entropy_decay_interval)
     return model.entropy_final + (model.entropy_weight - model.entropy_final) * fallen
+
+
+def refuse_sparsity_without_columns(policy: PolicyNetwork, config: Config) -> None:
+    """Input sparsity is about the columns of a first layer."""
+    if config.model.input_sparsity and not isinstance(policy.bank, MlpBank):
+        raise InputError("input sparsity needs the network mlp: other networks have no input columns")
 
 
 def input_sparsity(policy: PolicyNetwork) -> Tensor:
