@@ -1,17 +1,22 @@
 """The gap between ELBO and likelihood of a trained run: the divergence of its posterior from the exact one."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from hvil.cli import main
 from hvil.domains import task
 from hvil.errors import InputError
 from hvil.inference import exact
-from hvil.inference.gap import Gap, elbo_gap
+from hvil.inference.gap import Gap, elbo_gap, exact_report
 from hvil.inference.step_table import Limits
 from hvil.models.exact import evaluated
 from hvil.models.hvil import HvilLearner
 from hvil.run import Run, fit
 from hvil.traces import Traces
+from hvil.traces_io import save
 
 SIGMAS = 4.5
 """So many standard errors make a false alarm in some trace as unlikely as 1 in 10,000."""
@@ -76,3 +81,27 @@ def test_too_few_samples_limits_and_costly_traces_are_refused(learner: HvilLearn
         elbo_gap(learner, batch, 4, rng, Limits(longest_span=3))
     with pytest.raises(InputError, match="would need about"):
         elbo_gap(learner, batch, 4, rng, Limits(seconds=1e-9))
+
+
+def test_evaluate_exact_reports_the_gap_of_each_trace(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run.save(tmp_path / "run")
+    save(run.data.training[:3], tmp_path / "some.npz")
+    argv = ["evaluate", str(tmp_path / "run"), str(tmp_path / "some.npz"), "--exact", "--samples", "40", "--json"]
+    assert main([*argv, "--no-rollouts"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["log_likelihood"] == pytest.approx(np.mean(result["exact"]["log_likelihood"]))
+    assert result["elbo"] < result["log_likelihood"] < 0 < result["posterior_kl"]
+    assert all(len(result["exact"][name]) == 3 for name in ("log_likelihood", "elbo", "posterior_kl"))
+    assert json.loads((tmp_path / "run" / "evaluation.json").read_text()) == result
+
+
+def test_the_exact_learner_has_no_gap_and_a_baseline_is_refused(batch: Traces) -> None:
+    trained = fit(batch, "tree:2x2", model="exact", hidden=8, updates=2)
+    report = exact_report(trained.learner, batch, 10, np.random.default_rng(0))
+    assert report["posterior_kl"] == 0
+    assert report["elbo"] == report["log_likelihood"] < 0
+    baseline = fit(batch, "tree:2x2", model="lstm", units=4, updates=0)
+    with pytest.raises(InputError, match="needs a run with procedures"):
+        exact_report(baseline.learner, batch, 10, np.random.default_rng(0))

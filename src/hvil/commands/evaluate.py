@@ -15,6 +15,7 @@ EXAMPLES = [
     "hvil evaluate runs/karel-F-hvil-0",
     "hvil evaluate runs/karel-F-hvil-0 --traces 2000 --json",
     "hvil evaluate runs/karel-F-hvil-0 other_traces.npz",
+    "hvil evaluate runs/karel-F-hvil-0 --exact --traces 100",
 ]
 
 
@@ -25,6 +26,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--traces", type=int, metavar="N", help="how many test traces (default: those of the run)")
     parser.add_argument("--seed", type=int, metavar="S", help="of a task's test traces (default: the run's)")
     parser.add_argument("--no-rollouts", action="store_true", help="only follow the teacher's traces")
+    parser.add_argument(
+        "--exact",
+        action="store_true",
+        help="also sum over all call structures: log p(x), the ELBO and the posterior's divergence of each trace",
+    )
+    parser.add_argument(
+        "--samples",
+        type=int,
+        default=400,
+        metavar="N",
+        help="call structures drawn for each trace with --exact (default: %(default)s)",
+    )
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -36,7 +49,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         raise InputError(f"--traces {args.traces}: expected at least 1")
     loaded = load(args.run)
     traces = _test_traces(loaded, args.source, args.traces, args.seed)
-    return finish(loaded, traces, args.json, args.source, not args.no_rollouts)
+    return finish(loaded, traces, args.json, args.source, not args.no_rollouts, args.samples if args.exact else None)
 
 
 def _test_traces(loaded: "Run", source: str | None, count: int | None, seed: int | None) -> "Traces | None":
@@ -54,18 +67,26 @@ def _test_traces(loaded: "Run", source: str | None, count: int | None, seed: int
 
 
 def finish(
-    trained: "Run", traces: "Traces | None", quiet: bool, source: str | None = None, rollouts: bool = True
+    trained: "Run",
+    traces: "Traces | None",
+    quiet: bool,
+    source: str | None = None,
+    rollouts: bool = True,
+    exact_samples: int | None = None,
 ) -> dict[str, Any]:
     """Evaluate a run, write `evaluation.json`, print a table; the result is what `--json` prints.
 
-    Without test traces, only the training error is known, and the error on others is left open.
+    Without test traces, only the training error is known, and the error on others is left open. A number of samples
+    adds the gap to exact inference.
     """
     from rich.console import Console
 
     from hvil.files import write_json
 
-    evaluation = trained.evaluate(trained.data.training if traces is None else traces, rollouts=rollouts)
-    measured = evaluation.to_mapping()
+    tested = trained.data.training if traces is None else traces
+    gap = {} if exact_samples is None else _exact(trained, tested, exact_samples)
+    evaluation = trained.evaluate(tested, rollouts=rollouts)
+    measured = evaluation.to_mapping() | gap
     if traces is None:
         training_error = measured["error"]
         measured |= {"error": None, "error_interval": None, "error_unseen": None, "error_unseen_interval": None}
@@ -88,5 +109,20 @@ def finish(
         console.print(evaluation.table("on the training traces" if traces is None else str(trained.path)))
         shown = "unknown" if training_error is None else f"{training_error:.1%}"
         of = f" of {len(trained.data.training)} traces" if trained.knows_data else ""
+        if gap:
+            console.print(
+                f"exact inference, mean of a trace: log p(x) {gap['log_likelihood']:.3f}, ELBO {gap['elbo']:.3f}, "
+                f"KL[q ‖ posterior] {gap['posterior_kl']:.3f}; q's greedy structure is the most likely one in "
+                f"{gap['posterior_most_likely']:.1%} of the traces"
+            )
         console.print(f"{trained.path}: {trained.updates} updates, {trained.seconds:.0f} s, training error {shown}{of}")
     return result
+
+
+def _exact(trained: "Run", traces: "Traces", samples: int) -> dict[str, Any]:
+    import numpy as np
+
+    from hvil.inference.gap import exact_report
+
+    trained.config.check(traces)
+    return exact_report(trained.learner, traces, samples, np.random.default_rng(trained.config.training.seed))

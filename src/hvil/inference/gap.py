@@ -3,7 +3,7 @@
 Letters: N traces, M samples.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +12,8 @@ from jaxtyping import Bool, Float
 from hvil.errors import InputError
 from hvil.inference import exact
 from hvil.inference.step_table import Limits, refuse_costly
-from hvil.models.exact import evaluated
+from hvil.learner import Learner
+from hvil.models.exact import ExactLearner, evaluated
 from hvil.models.hvil import HvilLearner
 from hvil.traces import Traces
 
@@ -35,6 +36,31 @@ class Gap(NamedTuple):
     """Its standard error."""
     most_likely: Bool[np.ndarray, "N"]
     """Whether q's greedy call structure is the most likely one."""
+
+
+def exact_report(learner: Learner, traces: Traces, samples: int, rng: np.random.Generator) -> dict[str, Any]:
+    """The gap of a learner with procedures as `hvil evaluate --exact` reports it: means, and numbers of each trace."""
+    if isinstance(learner, ExactLearner):
+        gap = _no_gap(learner, traces)
+    elif isinstance(learner, HvilLearner):
+        gap = elbo_gap(learner, traces, samples, rng)
+    else:
+        raise InputError("exact inference needs a run with procedures: one of hvil or exact")
+    means = {name: float(getattr(gap, name).mean()) for name in ("log_likelihood", "elbo", "posterior_kl")}
+    return {
+        **means,
+        "posterior_most_likely": float(gap.most_likely.mean()),
+        "exact": {"samples": samples, **{name: column.tolist() for name, column in gap._asdict().items()}},
+    }
+
+
+def _no_gap(learner: ExactLearner, traces: Traces) -> Gap:
+    """Of the exact learner: its posterior is the exact one (within its limits)."""
+    refuse_costly(learner.config.graph, traces, learner.limits)
+    with torch.no_grad():
+        values = np.array([exact.log_likelihood(*learner.evaluated(trace)).item() for trace in traces])
+    zeros = np.zeros(len(traces))
+    return Gap(values, values, zeros, zeros, zeros, np.ones(len(traces), dtype=bool))
 
 
 def elbo_gap(
@@ -75,7 +101,8 @@ def _sampled(
     learner: HvilLearner, trace: Traces, samples: int, rng: np.random.Generator
 ) -> tuple[Float[np.ndarray, "M"], Float[np.ndarray, "M"]]:
     """Of each sampled structure: the sum of its analytic divergences, and log q(ξ|x) − log p(ξ, x)."""
-    costs, ratios = [], []
+    costs: list[Float[np.ndarray, "_"]] = []
+    ratios: list[Float[np.ndarray, "_"]] = []
     at_once = max(1, STEPS_AT_ONCE // len(trace.actions))
     for start in range(0, samples, at_once):
         _, terms = learner.terms(trace[np.zeros(min(at_once, samples - start), dtype=np.int64)], rng)

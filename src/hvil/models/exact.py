@@ -70,11 +70,16 @@ class ExactLearner(nn.Module):
 
     def infer(self, traces: Traces, rng: np.random.Generator | None = None) -> Structure:
         """The call structure of each trace: the most likely one, or with a generator one from the posterior."""
+        parts = [self._infer_one(index, trace, rng) for index, trace in enumerate(traces)]
+        return Structure(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def _infer_one(self, index: int, trace: Traces, rng: np.random.Generator | None) -> Structure:
+        # One trace at a time: a test set is larger than a batch, and its tables would be too.
         with torch.no_grad():
-            table, log_probs = self.evaluated(traces)
+            table, log_probs = self.evaluated(trace)
         found = exact.viterbi(table, log_probs) if rng is None else exact.sample(table, log_probs, 1, rng)
         return Structure(
-            found.trace,
+            np.full(len(found.row), index),
             found.time,
             table.procedure[found.row],
             table.counter[found.row],
