@@ -1,14 +1,16 @@
 """Settings: one source for default, help text, flag and JSON."""
 
 import argparse
+import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import pytest
 
-from hvil.config import DataSettings, ModelSettings, TrainingSettings
+from hvil.config import Config, DataSettings, ModelSettings, TrainingSettings
 from hvil.errors import InputError
 from hvil.settings import add_flags, from_flags, from_mapping, setting, to_mapping
+from test_traces import two_traces
 
 
 @dataclass(frozen=True)
@@ -83,3 +85,29 @@ class TestMappings:
         with pytest.raises(InputError) as caught:
             from_mapping(ToySettings, values, "file")
         assert str(caught.value) == message
+
+
+class TestConfig:
+    CONFIG = Config.of(two_traces(attributes={"task": "toy"}), "tree:2x2", ModelSettings(hidden=7))
+
+    def test_a_configuration_comes_back_from_json(self) -> None:
+        value = json.loads(json.dumps(self.CONFIG.to_mapping()))
+        assert Config.from_mapping(value, "config.json") == self.CONFIG
+        assert self.CONFIG.task == "toy"
+
+    @pytest.mark.parametrize(
+        ("key", "value", "message"),
+        [
+            ("format", 99, "not a configuration of format 1"),
+            ("action_names", "ab", "action_names must be a list of names"),
+            ("observation_shape", [0], "observation_shape must be a list of whole numbers"),
+            ("task", 5, "task must be text"),
+            ("call_graph", None, "call graph: expected"),
+            ("call_graph", {"procedures": {"a": {"calls": ["b"]}}}, "call graph: procedure 'a' calls 'b', an unknown"),
+            ("model", {"hiden": 1}, "model: unknown setting 'hiden'"),
+            ("training", {"updates": -1}, "training: updates is -1; expected a number of at least 0"),
+        ],
+    )
+    def test_a_damaged_configuration_is_refused(self, key: str, value: Any, message: str) -> None:
+        with pytest.raises(InputError, match=f"^config.json: {message}"):
+            Config.from_mapping(self.CONFIG.to_mapping() | {key: value}, "config.json")

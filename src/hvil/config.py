@@ -175,7 +175,7 @@ class Config:
             names,
             _texts(value, "observation_names", where),
             tuple(shape),
-            call_graph(value["call_graph"] if isinstance(value.get("call_graph"), Mapping) else {}, names),
+            _graph(value.get("call_graph"), names, where),
             from_mapping(ModelSettings, value.get("model"), f"{where}: model"),
             from_mapping(TrainingSettings, value.get("training"), f"{where}: training"),
             task,
@@ -192,6 +192,13 @@ def _decisive(config: Config) -> dict[str, Any]:
     for name in ("updates", "evaluate_every", "checkpoint_every"):
         del flat[name]
     return flat
+
+
+def _graph(value: Any, action_names: tuple[str, ...], where: str) -> CallGraph:
+    try:
+        return call_graph(value if isinstance(value, Mapping) else {}, action_names)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
 
 
 def _texts(value: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
