@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from rich.table import Table
 
-from hvil.bench import system, updates
+from hvil.bench import exact, system, updates
 from hvil.files import atomic_path
 
 
@@ -35,6 +35,10 @@ TARGETS = (
     Target(("mnist_parity", "lstm_update_ms"), "  LSTM baseline", "ms"),
     Target(("growth", "length"), "growth with trace length", "exponent", at_most=1.1),
     Target(("growth", "procedures"), "growth with procedures", "exponent", at_most=0.6),
+    Target(("exact", "trace_40_seconds"), "exact inference, 40 actions, 6 procedures", "s", at_most=1),
+    Target(("exact", "update_ratio", "F"), "  exact update over HVIL's, Karel F", "×"),
+    Target(("exact", "growth_length", "binary:6"), "  growth with trace length", "exponent"),
+    Target(("exact", "growth_procedures"), "  growth with procedures", "exponent"),
     Target(("generation_bubblesort_1000_seconds",), "generate 1,000 bubble-sort traces", "s"),
     Target(("generation_karel_1000_seconds",), "generate 1,000 Karel traces", "s"),
     Target(("evaluation_bubblesort_1000_seconds",), "evaluate 1,000 bubble-sort traces", "s", at_most=1),
@@ -65,6 +69,8 @@ def measure(repeats: int, say: Callable[[str], None]) -> dict[str, Any]:
             "length_ms": by_length,
             "procedures_ms": by_procedures,
         }
+        say("exact inference")
+        result["exact"] = exact.measure_exact(repeats)
         say("generation, evaluation, roll-outs")
         result |= system.throughput()
         say("start-up")
