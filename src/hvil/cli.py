@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "evaluate": "measure a run's error and its roll-outs",
     "fit": "learn a policy from demonstrations",
     "graph": "show a call graph as text, Graphviz DOT or JSON",
+    "reproduce": "run a figure of the paper, or an experiment of your own, and judge its claims",
 }
 """Name and summary of each command; the module `hvil.commands.NAME` does the work."""
 

@@ -63,6 +63,17 @@ def bootstrap_interval(values: Num[np.ndarray, "N"], seed: int = 0) -> Interval 
     return Interval(float(low), float(high))
 
 
+def student_interval(values: Num[np.ndarray, "N"]) -> Interval | None:
+    """Student's interval of the mean: as wide as a few runs deserve, which the bootstrap of a few is not."""
+    from scipy.stats import t
+
+    values = _checked(values)
+    if len(values) == 1:
+        return None
+    half = float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
+    return Interval(float(values.mean()) - half, float(values.mean()) + half)
+
+
 def interquartile_mean(values: Num[np.ndarray, "N"]) -> float:
     """The mean of the middle half: a quarter of the runs (rounded down) is left out at each end."""
     values = np.sort(_checked(values))

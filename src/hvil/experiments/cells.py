@@ -5,6 +5,8 @@
 
 import hashlib
 import json
+import os
+import platform
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hvil.errors import InputError
-from hvil.settings import from_mapping
+from hvil.settings import from_mapping, to_mapping
 
 if TYPE_CHECKING:
     from hvil.config import ModelSettings, TrainingSettings
@@ -37,6 +39,12 @@ class Cell:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Fields of `ModelSettings` and `TrainingSettings`, and `call_graph`, where they differ from the defaults."""
     test_traces: int = 100
+    pool: int = 0
+    """Training and test traces are drawn, without replacement, from this many demonstrations that all runs share; 0:
+    they are fresh demonstrations of the run's own."""
+    percentile: int = 0
+    """Training traces are shorter than this percentile of the pool's *different* lengths, test traces at least as
+    long; 0: of any length."""
 
     @property
     def key(self) -> str:
@@ -64,6 +72,10 @@ class Cell:
 
         if self.demos < 1 or self.test_traces < 1 or self.run < 0:
             raise InputError(f"{self.key}: needs at least one training trace, one test trace, and a run from 0")
+        if not 0 <= self.percentile <= 100 or (self.percentile and not self.pool):
+            raise InputError(f"{self.key}: a percentile is a number from 1 to 100, and needs a pool to be one of")
+        if self.pool and self.pool < self.demos + self.test_traces:
+            raise InputError(f"{self.key}: a pool of {self.pool} has not {self.demos} + {self.test_traces} traces")
         task(self.task)
         split_settings(self.settings)
 
@@ -103,13 +115,14 @@ def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
     """
     from hvil import __version__
     from hvil.config import Config, DataSettings
+    from hvil.experiments.pools import pooled_data
     from hvil.observers import read_metrics
     from hvil.run import METRICS, fit_config
     from hvil.sources import load_data
 
     model, training, graph = split_settings(cell.settings)
     source = DataSettings(cell.task, cell.demos, cell.test_traces)
-    data = load_data(source, cell.run)
+    data = pooled_data(cell) if cell.pool else load_data(source, cell.run)
     assert data.task is not None
     graph = data.task.default_call_graph if graph is None else graph
     config = Config.of(data.training, graph, model, replace(training, seed=cell.run), source)
@@ -127,8 +140,22 @@ def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
         "training_error": float(run.policy.wrong(data.training).mean()),
         "curve": [{name: line[name] for name in CURVE} for line in metrics if "error" in line],
         "updates": run.updates,
+        "settings": {**to_mapping(config.model), **to_mapping(config.training), "call_graph": graph},
         "seconds": round(run.seconds, 3),
         "version": __version__,
+        "machine": machine(),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Where a cell was run, as far as its speed or its last bits could depend on it; it names nobody's computer."""
+    import torch
+
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "processors": os.cpu_count(),
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
     }
 
 

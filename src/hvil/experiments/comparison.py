@@ -4,7 +4,6 @@ Takes what `sweep` left; runs nothing itself.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from hvil.experiments.cells import Cell
+from hvil.experiments.plots import COLOURS, MARKERS, drawing, save_figure
 from hvil.experiments.variants import Variant
 from hvil.statistics import Estimate, Paired, interquartile_mean, mean_estimate, paired
 
@@ -21,11 +21,6 @@ MEASURES = {
     "rollout_success": "roll-out success",
     "training_error": "training error",
 }
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's colours, which can be told apart by all kinds of colour vision."""
-MARKERS = "osD^vPX"
-_DATES = {".png": "Software", ".svg": "Date"}
-"""Metadata that would tell one drawing of the same numbers from another."""
 
 
 class Point(NamedTuple):
@@ -164,17 +159,9 @@ def _shown(estimate: Estimate, sign: str = "") -> str:
 
 def draw(points: Sequence[Point], title: str, directory: Path) -> list[Path]:
     """The learning curves as `curve.png` and `curve.svg`: mean error over demonstrations, bars for the intervals."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    from hvil.files import write_atomically
-
-    with matplotlib.rc_context(
-        {"svg.hashsalt": "hvil", "font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
-    ):
+    with drawing() as plt:
         figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
         for number, learner in enumerate(dict.fromkeys(point.learner for point in points)):
             mine = [point for point in points if point.learner == learner]
@@ -201,9 +188,6 @@ def draw(points: Sequence[Point], title: str, directory: Path) -> list[Path]:
         axes.grid(alpha=0.3)
         runs = max(point.measures["error"].runs for point in points)
         axes.legend(title=f"mean of {runs} runs, 95%", frameon=False)
-        paths = [directory / "curve.png", directory / "curve.svg"]
-        for path in paths:
-            save = partial(figure.savefig, format=path.suffix[1:], dpi=150, metadata={_DATES[path.suffix]: None})
-            write_atomically(path, save)
+        paths = save_figure(figure, directory, "curve")
         plt.close(figure)
     return paths

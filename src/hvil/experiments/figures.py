@@ -1,0 +1,96 @@
+"""Draws an experiment in the paper's arrangement: one panel a task, error against size, all models in each."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hvil.experiments.experiment import MEASURES
+from hvil.experiments.plots import COLOURS, MARKERS, drawing, save_figure
+from hvil.experiments.results import Results
+
+AXES = {"demos": "demonstrations", "percentile": "percentile of the training lengths"}
+
+
+def draw(results: Results, directory: Path) -> list[Path]:
+    """One picture a measure, as PNG and SVG; `NAME` for the first, `NAME-MEASURE` for the others."""
+    paths = []
+    for number, measure in enumerate(results.experiment.measures):
+        name = results.experiment.name + (f"-{measure.removeprefix('error_')}" if number else "")
+        paths += _draw(results, measure, directory, name)
+    return paths
+
+
+def _draw(results: Results, measure: str, directory: Path, name: str) -> list[Path]:
+    experiment = results.experiment
+    panels = list(experiment.panels)
+    columns = {1: 1, 2: 2, 4: 2}.get(len(panels), 3)
+    rows = math.ceil(len(panels) / columns)
+    with drawing() as plt:
+        size = (6.5, 5.0) if len(panels) == 1 else (4.0 * columns, 3.1 * rows + 0.9)
+        figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", sharex=True)
+        flat = list(grid.flat)
+        for axes, panel in zip(flat, panels, strict=False):
+            _panel(axes, results, panel, measure)
+        for axes in flat[len(panels) :]:
+            axes.set_visible(False)
+        figure.suptitle(experiment.title)
+        for axes in grid[-1]:  # a label of the whole figure would collide with the legend
+            axes.set_xlabel(AXES[experiment.axis])
+        figure.supylabel(f"{MEASURES[measure].partition(',')[0]} (%)", fontsize=10)
+        handles, labels = flat[0].get_legend_handles_labels()
+        most = max((len(results.values(*place[:3])) for place in results.records), default=0)
+        figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=2 if len(panels) == 1 else min(len(labels), 4),
+            frameon=False,
+            title=_caption(measure, most),
+        )
+        paths = save_figure(figure, directory, name)
+        plt.close(figure)
+    return paths
+
+
+def _caption(measure: str, runs: int) -> str:
+    stopped = ", each run at its best evaluation" if measure == "error_best" else ""
+    return f"mean of {runs} run{'s' if runs != 1 else ''}, 95% intervals{stopped}"
+
+
+def _panel(axes: Any, results: Results, panel: str, measure: str) -> None:
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    experiment = results.experiment
+    logarithmic = experiment.axis == "demos" and max(experiment.sizes) >= 8 * min(experiment.sizes)
+    # Slightly apart, so that bars at the same place do not hide each other.
+    width = (max(experiment.sizes) - min(experiment.sizes) or 1) / 100
+    for number, model in enumerate(experiment.models):
+        found = [(size, results.estimate(panel, model, size, measure)) for size in experiment.sizes]
+        points = [(size, estimate) for size, estimate in found if estimate is not None]
+        shift = number - (len(experiment.models) - 1) / 2
+        places = [size * 1.02**shift if logarithmic else size + shift * width for size, _ in points]
+        means = np.array([100 * estimate.mean for _, estimate in points])
+        bounds = [estimate.interval or (estimate.mean, estimate.mean) for _, estimate in points]
+        ends = 100 * np.array(bounds).reshape(-1, 2).T
+        axes.errorbar(
+            places,
+            means,
+            yerr=np.maximum(0.0, np.stack([means - ends[0], ends[1] - means])),
+            color=COLOURS[number % len(COLOURS)],
+            marker=MARKERS[number % len(MARKERS)],
+            markersize=5,
+            linewidth=1.5,
+            elinewidth=1,
+            capsize=2.5,
+            label=model,
+        )
+    axes.set_title(panel, fontsize=10)
+    if logarithmic:
+        axes.set_xscale("log")
+    axes.xaxis.set_major_locator(FixedLocator(list(experiment.sizes)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)

@@ -1,0 +1,45 @@
+"""The Karel length-generalisation figure: trained on short runs of programs A to F, tested on longer ones."""
+
+from hvil.experiments.experiment import Claim, Experiment
+from hvil.experiments.karel_models import (
+    FLAT,
+    LSTM,
+    MODELS,
+    NOTES,
+    PANELS,
+    POOL,
+    PRESETS,
+    SETTINGS,
+    THREE_LEVELS,
+    TWO_LEVELS,
+)
+
+BETTER = "better generalisation to longer runs than the LSTM, except on C"
+ALL_BUT_C = tuple(panel for panel in PANELS if panel != "program C")
+
+EXPERIMENT = Experiment(
+    name="karel-length",
+    title="Karel: error on longer runs than those trained on",
+    panels=PANELS,
+    models=MODELS,
+    sizes=(10, 20, 30, 40, 50),
+    axis="percentile",
+    demos=250,
+    runs=10,
+    test_traces=100,
+    pool=POOL,
+    settings=SETTINGS,
+    presets=PRESETS,
+    claims=(
+        Claim(BETTER, "lower", TWO_LEVELS, LSTM, panels=ALL_BUT_C),
+        Claim(BETTER, "lower", FLAT, LSTM, panels=ALL_BUT_C),
+        Claim(BETTER, "lower", THREE_LEVELS, LSTM, panels=ALL_BUT_C),
+        Claim(f"{BETTER} (mean of the programs)", "lower", TWO_LEVELS, LSTM, panels=ALL_BUT_C, pooled=True),
+        Claim("on C no better than the LSTM", "not-lower", TWO_LEVELS, LSTM, panels=("program C",)),
+        Claim("(ours) a hierarchy generalises better", "lower", TWO_LEVELS, FLAT, pooled=True),
+    ),
+    notes=(
+        f"{NOTES} Every test trace is longer than every training trace, so all test traces are unseen ones. Lengths "
+        "are split at a percentile of the *different* lengths that occur in 10,000 demonstrations."
+    ),
+)

@@ -1,0 +1,42 @@
+"""What the two Karel figures share: the programs, the four models, and how they are trained."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hvil.experiments.experiment import Preset
+
+PANELS = {f"program {letter}": f"karel:{letter}" for letter in "ABCDEF"}
+
+LSTM, FLAT, TWO_LEVELS, THREE_LEVELS = "LSTM", "HVIL, 1 procedure", "HVIL, 6 procedures", "HVIL, 31 procedures"
+
+MODELS: Mapping[str, Mapping[str, Any]] = {
+    TWO_LEVELS: {"model": "hvil", "call_graph": "tree:5x2"},
+    LSTM: {"model": "lstm", "layers": 2, "units": 64},
+    FLAT: {"model": "hvil", "call_graph": "tree:5x1"},
+    THREE_LEVELS: {"model": "hvil", "call_graph": "tree:5x3"},
+}
+
+SETTINGS = {
+    "hidden": 256,
+    "context": 32,
+    "batch_size": 10,
+    "learning_rate": 1e-3,
+    "weight_decay": 1e-3,
+    "entropy_weight": 1.0,
+    "entropy_decay": 0.7,
+    "updates": 10_000,
+    "entropy_decay_interval": 500,
+}
+
+POOL = 10_000
+
+PRESETS = {
+    "paper": Preset(),
+    "quick": Preset(runs=3, settings={"updates": 2_000, "entropy_decay_interval": 100}),
+}
+
+NOTES = (
+    "The weights are those after the last update, for all models. The paper says neither how long it trained nor how "
+    "many runs it averaged: preset `paper` has 10,000 updates and 10 runs. The entropy schedule is that of bubble "
+    "sort, compressed to the number of updates."
+)

@@ -1,0 +1,253 @@
+"""Verdicts on claims, pages and pictures, from records that were made up."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hvil.cli import main
+from hvil.errors import InputError
+from hvil.experiments.experiment import Claim, Experiment
+from hvil.experiments.experiment_files import FIGURES, find_experiment
+from hvil.experiments.reproduce import show
+from hvil.experiments.results import Results, collect, read_results, write_results
+from hvil.experiments.verdicts import Verdict, conjunction, disjunction, judge
+from hvil.statistics import student_interval
+
+TABLE = Experiment(
+    name="toy",
+    title="A toy",
+    panels={"A": "karel:A", "B": "karel:B"},
+    models={"ours": {}, "theirs": {"model": "lstm"}},
+    sizes=(10, 20, 40),
+    runs=3,
+    measures=("error", "error_unseen", "error_best"),
+)
+SPREAD = (-0.01, 0.0, 0.01)
+
+
+def results(errors, table: Experiment = TABLE, spread=SPREAD) -> Results:
+    """Records whose errors are `errors(panel, model, size)`, a little different in each run; None: no record."""
+    cells = table.cells()
+    records = {}
+    for (panel, model, size, run), cell in cells.items():
+        error = errors(panel, model, size)
+        if error is None:
+            continue
+        value = (
+            float(np.clip(error + spread[run % len(spread)] * (1 if model == "ours" else -1), 0, 1)) if error else 0.0
+        )
+        records[cell.key] = {
+            "cell": cell.to_mapping(),
+            "error": value,
+            "error_unseen": None if size == 40 else value,
+            "curve": [{"update": 1, "error": value / 2}],
+            "seconds": 1.0,
+            "version": "0",
+        }
+    return collect(table, cells, records, None, "toy.toml")
+
+
+def verdicts(claim: Claim, found: Results) -> list[str]:
+    return [finding.verdict for finding in judge(claim, found)]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "lower", "not_lower"),
+    [
+        (0.2, 0.5, Verdict.REPRODUCED, Verdict.NOT_REPRODUCED),
+        (0.5, 0.2, Verdict.NOT_REPRODUCED, Verdict.REPRODUCED),
+        (0.3, 0.301, Verdict.UNDECIDED, Verdict.UNDECIDED),
+        (0.0, 0.0, Verdict.NOT_REPRODUCED, Verdict.REPRODUCED),
+        (None, 0.2, Verdict.NO_RECORDS, Verdict.NO_RECORDS),
+    ],
+)
+def test_a_difference_is_judged_by_its_interval(ours, theirs, lower, not_lower):
+    found = results(lambda panel, model, size: ours if model == "ours" else theirs)
+    for kind, expected in (("lower", lower), ("not-lower", not_lower)):
+        claim = Claim("", kind, "ours", "theirs", pooled=True)
+        assert verdicts(claim, found) == [expected]
+        assert verdicts(replace(claim, pooled=False), found) == [expected] * 3
+
+
+def test_one_run_decides_nothing():
+    found = results(lambda panel, model, size: 0.1 if model == "ours" else 0.9, replace(TABLE, runs=1))
+    assert verdicts(Claim("", "lower", "ours", "theirs", pooled=True), found) == [Verdict.UNDECIDED]
+    assert verdicts(Claim("", "at-most", "ours", level=0.3, pooled=True), found) == [Verdict.UNDECIDED]
+
+
+def test_a_claim_about_all_panels_fails_where_one_fails():
+    found = results(lambda panel, model, size: {"A": 0.2, "B": 0.6}[panel] if model == "ours" else 0.4)
+    claim = Claim("", "lower", "ours", "theirs")
+    assert verdicts(claim, found) == [Verdict.NOT_REPRODUCED, Verdict.REPRODUCED, Verdict.NOT_REPRODUCED]
+    assert verdicts(replace(claim, panels=("A",)), found) == [Verdict.REPRODUCED]
+
+
+@pytest.mark.parametrize(
+    ("level", "at_most"), [(0.24, Verdict.REPRODUCED), (0.1, Verdict.NOT_REPRODUCED), (0.201, Verdict.UNDECIDED)]
+)
+def test_a_level_is_judged_by_the_interval_of_the_mean(level, at_most):
+    found = results(lambda panel, model, size: 0.2)
+    claim = Claim("", "at-most", "ours", sizes=(10,), panels=("A",), level=level)
+    opposite = {Verdict.REPRODUCED: Verdict.NOT_REPRODUCED, Verdict.NOT_REPRODUCED: Verdict.REPRODUCED}
+    assert verdicts(claim, found) == [at_most]
+    assert verdicts(replace(claim, kind="above"), found) == [opposite.get(at_most, at_most)]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        ((0.5, 0.1, 0.1), (0.6, 0.6, 0.5), Verdict.REPRODUCED),  # 20 are enough, and 40 are not for theirs
+        ((0.1, 0.1, 0.1), (0.6, 0.1, 0.1), Verdict.NOT_REPRODUCED),  # twice as much is enough for theirs
+        ((0.5, 0.5, 0.1), (0.6, 0.6, 0.6), Verdict.NOT_REPRODUCED),  # only with 40, and there is nothing twice as large
+        ((0.5, 0.24, 0.1), (0.6, 0.6, 0.6), Verdict.UNDECIDED),
+    ],
+)
+def test_half_the_data_means_that_twice_as_much_is_not_enough_for_the_other(ours, theirs, expected):
+    errors = {"ours": dict(zip(TABLE.sizes, ours, strict=True)), "theirs": dict(zip(TABLE.sizes, theirs, strict=True))}
+    found = results(lambda panel, model, size: errors[model][size])
+    assert verdicts(Claim("", "half-data", "ours", "theirs", panels=("A",), level=0.24), found) == [expected]
+
+
+def test_no_error_means_none_in_any_run():
+    claim = Claim("", "half-data", "ours", "theirs", panels=("A",))
+    assert verdicts(claim, results(lambda p, model, s: 0.0 if model == "ours" else 0.02)) == [Verdict.REPRODUCED]
+    assert verdicts(claim, results(lambda p, model, s: 0.01 if model == "ours" else 0.02)) == [Verdict.NOT_REPRODUCED]
+
+
+def test_all_and_some():
+    good, bad, open_ = Verdict.REPRODUCED, Verdict.NOT_REPRODUCED, Verdict.UNDECIDED
+    assert (conjunction([good, good]), conjunction([good, open_]), conjunction([open_, bad])) == (good, open_, bad)
+    assert (disjunction([bad, bad]), disjunction([bad, open_]), disjunction([open_, good])) == (bad, open_, good)
+
+
+def test_measures_are_read_off_the_records():
+    found = results(lambda panel, model, size: 0.4)
+    assert found.estimate("A", "ours", 10, "error_best").mean == pytest.approx(0.2)
+    assert found.estimate("A", "ours", 40, "error_unseen") is None
+    assert found.estimate("A", "ours", 10).interval.low < 0.39
+
+
+def test_students_interval_is_scipys():
+    values = np.array([0.1, 0.4, 0.35, 0.2])
+    expected = stats.t.interval(0.95, 3, loc=values.mean(), scale=stats.sem(values))
+    assert student_interval(values) == pytest.approx(expected)
+    assert student_interval(values[:1]) is None
+
+
+@pytest.mark.parametrize(
+    ("figure", "preset", "count"),
+    [
+        ("acausal", "paper", 4 * 7 * 4 * 10),
+        ("acausal", "quick", 4 * 7 * 4 * 3),
+        ("bubblesort", "paper", 10 * 4 * 3),
+        ("bubblesort", "quick", 4 * 4 * 3),
+        ("karel-data", "paper", 6 * 4 * 4 * 10),
+        ("karel-data", "quick", 6 * 4 * 4 * 3),
+        ("karel-length", "paper", 6 * 5 * 4 * 10),
+        ("karel-length", "quick", 6 * 5 * 4 * 3),
+    ],
+)
+def test_every_table_has_the_right_cells(figure, preset, count):
+    cells = find_experiment(figure).preset(preset).cells()
+    assert len(cells) == count
+    assert len({cell.key for cell in cells.values()}) == count
+    for cell in list(cells.values())[:: max(1, count // 20)]:
+        cell.check()
+
+
+def test_the_quick_bubble_sort_is_as_agreed():
+    table = find_experiment("bubblesort").preset("quick")
+    assert (table.sizes, table.runs) == ((10, 30, 70, 100), 3)
+    assert table.settings["updates"] == 20_000
+    assert table.settings["entropy_decay_interval"] == 1_000
+    paper = find_experiment("bubblesort").preset("paper")
+    assert (paper.settings["updates"], paper.settings["entropy_decay_interval"]) == (100_000, 5_000)
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_a_table_survives_its_file(figure):
+    table = find_experiment(figure)
+    again = Experiment.from_mapping(json.loads(json.dumps(table.to_mapping())), "file")
+    assert again.cells() == table.cells()
+    assert again.claims == table.claims
+    assert again.preset("quick").cells() == table.preset("quick").cells()
+
+
+def test_a_page_and_its_pictures_are_drawn_again_byte_for_byte(tmp_path, capsys):
+    claims = (Claim("lower", "lower", "ours", "theirs"), Claim("half", "half-data", "ours", "theirs", level=0.2))
+    found = results(lambda p, model, size: (2 if model == "ours" else 5) / size, replace(TABLE, claims=claims))
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    write_results(found, first)
+    assert read_results(first) == found
+    shown = show(found, first)
+    text = shown.page.read_text()
+    assert "| lower | ours and theirs | reproduced in 2 of 2 | **reproduced** |" in text
+    assert "| – A |" in text
+    assert main(["reproduce", "--from-records", str(first), "--out", str(second), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["findings"][0]["verdict"] == "reproduced"
+    files = sorted(path.name for path in first.iterdir())
+    assert {"toy.png", "toy.svg", "toy-unseen.svg", "toy-best.png", "README.md", "records.jsonl"} < set(files)
+    assert files == sorted(path.name for path in second.iterdir())
+    for name in files:
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"models": {}}, "at least one panel"),
+        ({"sizes": [10, 10]}, "twice"),
+        ({"sizes": ["ten"]}, "sizes is"),
+        ({"runs": True}, "runs is True"),
+        ({"measures": ["speed"]}, "measure 'speed'"),
+        ({"axis": "time"}, "axis is 'time'"),
+        ({"colour": 1}, "unknown entry 'colour'"),
+        ({"panels": {"A": 3}}, "each panel is a task"),
+        ({"models": {"A": 3}}, "each model is a table"),
+        ({"claims": [{"says": "x", "kind": "lower", "ours": "ours", "theirs": "nobody"}]}, "no model 'nobody'"),
+        ({"claims": [{"says": "x", "kind": "wins", "ours": "ours"}]}, "kind 'wins'"),
+        ({"claims": [{"says": "x"}]}, "missing"),
+        ({"claims": 3}, "claims has the wrong form"),
+    ],
+)
+def test_tables_that_make_no_sense_are_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        Experiment.from_mapping(TABLE.to_mapping() | change, "file")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("figure-9", None, "no such figure"),
+        ("gone.toml", None, "no such file"),
+        ("bad.toml", "sizes = [", "cannot be read as TOML"),
+        ("bad.py", "1 / 0", "ZeroDivisionError"),
+        ("none.py", "x = 1", "expected EXPERIMENT"),
+    ],
+)
+def test_files_without_an_experiment_are_refused(tmp_path, capsys, name, text, message):
+    path = tmp_path / name if "." in name else name
+    if text is not None:
+        path.write_text(text)
+    assert main(["reproduce", str(path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a figure"),
+        (["bubblesort", "--preset", "slow"], "no preset 'slow'; it has paper, quick"),
+        (["bubblesort", "--workers", "0"], "--workers 0"),
+        (["bubblesort", "--ray-address", "here:1"], "--ray-address is for --engine ray"),
+        (["--from-records", "nowhere"], "has no experiment.json"),
+        (["bubblesort", "--from-records", "nowhere"], "name no figure"),
+    ],
+)
+def test_commands_that_make_no_sense_are_refused(capsys, arguments, message):
+    assert main(["reproduce", *arguments]) == 2
+    assert message in capsys.readouterr().err
