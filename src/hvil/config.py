@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hvil.callgraph import CallGraph, call_graph
 from hvil.errors import InputError
+from hvil.inputs import Inputs
 from hvil.machine.arrays import guide
 from hvil.settings import from_mapping, setting, to_mapping
 from hvil.traces import Traces
@@ -94,6 +96,8 @@ class Config:
     training: TrainingSettings = field(default_factory=TrainingSettings)
     task: str | None = None
     data: DataSettings = field(default_factory=DataSettings)
+    inputs: Inputs | None = None
+    """How observations are given to the networks; None: as they are."""
 
     @staticmethod
     def of(
@@ -102,6 +106,7 @@ class Config:
         model: ModelSettings | None = None,
         training: TrainingSettings | None = None,
         data: DataSettings | None = None,
+        inputs: Inputs | None = None,
     ) -> "Config":
         """The configuration for a data set."""
         built = call_graph(graph, traces.action_names)
@@ -117,7 +122,18 @@ class Config:
             training or TrainingSettings(),
             traces.attributes.get("task"),
             data or DataSettings(),
+            inputs,
         )
+
+    @property
+    def input_width(self) -> int:
+        """How many numbers the networks see of an observation."""
+        return math.prod(self.observation_shape) if self.inputs is None else self.inputs.width
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """A name for each of them; none if the columns have none and are given as they are."""
+        return self.observation_names if self.inputs is None else self.inputs.names(self.observation_names)
 
     def check(self, traces: Traces, where: str = "the traces") -> None:
         """Reject traces whose actions or observations are not the model's."""
@@ -133,7 +149,9 @@ class Config:
     def difference(self, other: "Config") -> str | None:
         """The first setting that makes the weights of two runs differ, in words; None if they must be the same."""
         own, theirs = _decisive(self), _decisive(other)
-        for name in own:
+        for name in own | theirs:
+            if name not in own or name not in theirs:
+                return name
             if own[name] != theirs[name]:
                 short = max(len(str(own[name])), len(str(theirs[name]))) < 80
                 return f"{name} ({own[name]} and {theirs[name]})" if short else name
@@ -157,6 +175,7 @@ class Config:
             "model": to_mapping(self.model),
             "training": to_mapping(self.training),
             "data": to_mapping(self.data),
+            **({} if self.inputs is None else {"inputs": self.inputs.to_mapping()}),
         }
 
     @staticmethod
@@ -171,6 +190,11 @@ class Config:
         task = value.get("task")
         if not isinstance(task, str | None):
             raise InputError(f"{where}: task must be text")
+        inputs = None
+        if "inputs" in value:
+            inputs = Inputs.from_mapping(value["inputs"], f"{where}: inputs")
+            if len(inputs.values) != math.prod(shape):
+                raise InputError(f"{where}: inputs of {len(inputs.values)} columns for observations of shape {shape}")
         return Config(
             names,
             _texts(value, "observation_names", where),
@@ -180,6 +204,7 @@ class Config:
             from_mapping(TrainingSettings, value.get("training"), f"{where}: training"),
             task,
             from_mapping(DataSettings, value.get("data", {}), f"{where}: data"),
+            inputs,
         )
 
 

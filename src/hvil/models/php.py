@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Float32, Int
 from torch import Tensor, nn
 
 from hvil.config import Config
+from hvil.inputs import features as input_features
 from hvil.machine import batched, kernels
 from hvil.machine.arrays import Guide, Steps, empty_steps, graph_arrays, guide, most_steps, no_guide, trimmed
 from hvil.models.bank import FrameInputs, Frames, Groups, MlpBank, ModuleBank, grouped
@@ -51,10 +52,8 @@ def prepare(traces: Traces, config: Config, device: torch.device) -> Batch:
     emitted = np.full(rows[-1], len(traces.action_names), dtype=np.int64)
     emitted[np.arange(len(traces.actions)) + np.repeat(np.arange(len(traces)), traces.lengths)] = traces.actions
     known = guide(config.graph, traces) if config.model.annotations == "use" else no_guide(len(traces.actions))
-    flat = np.array(traces.observations, dtype=np.float32).reshape(rows[-1], -1)
-    if traces.observations.dtype == np.uint8:
-        flat /= 255
-    return Batch(torch.from_numpy(flat).to(device), emitted, rows, known)
+    seen = input_features(config.inputs, traces.observations, int(rows[-1]))
+    return Batch(torch.from_numpy(seen).to(device), emitted, rows, known)
 
 
 class ConvNetProcedure(nn.Module):
@@ -84,11 +83,12 @@ class PolicyNetwork(nn.Module):
         frame = FrameInputs.of(config.model, config.graph.step_count)
         count = len(config.graph.procedures)
         shape = config.observation_shape
+        self.inputs = config.inputs
         self.width = int(np.prod(shape))
         if config.model.network == "convnet":
             self.bank = ModuleBank(count, lambda: ConvNetProcedure(shape, frame.width, config.graph.step_count), frame)
         else:
-            self.bank = MlpBank(count, self.width, config.model.hidden, frame)
+            self.bank = MlpBank(count, config.input_width, config.model.hidden, frame)
 
     def possible(
         self, procedure: Int[np.ndarray, "S"], counter: Int[np.ndarray, "S"], depth: Int[np.ndarray, "S"]
@@ -124,7 +124,7 @@ class PosteriorNetwork(nn.Module):
         self.arrays = graph_arrays(config.graph)
         self.sees = config.model.posterior_sees
         self.actions = len(config.action_names)
-        width = int(np.prod(config.observation_shape))
+        width = config.input_width
         self.encoder: ConvNetProcedure | None = None
         if config.model.network == "convnet":
             self.encoder = ConvNetProcedure(config.observation_shape, 0, FEATURES)

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Num
 
 from hvil.errors import InputError
+from hvil.inputs import features as input_features
 from hvil.machine import kernels
 from hvil.machine.arrays import NetworkArrays
 from hvil.machine.batched import Machines, Tops, chosen, most_likely
@@ -99,7 +100,7 @@ class PhpPolicy:
         rows = traces.observation_offsets
         emitted = np.full(rows[-1], len(traces.action_names), dtype=np.int64)
         emitted[np.arange(len(traces.actions)) + np.repeat(np.arange(len(traces)), traces.lengths)] = traces.actions
-        features = _flat(traces.observations, len(traces.observations))
+        features = input_features(self.network.inputs, traces.observations, len(traces.observations))
         wrong = np.zeros(len(traces), dtype=bool)
         taken = np.zeros(len(traces), dtype=np.int64)
         visits = np.zeros(len(self.graph.procedures), dtype=np.int64)
@@ -115,7 +116,7 @@ class PhpPolicy:
             raise InputError(
                 f"observations of shape {array.shape} do not fit: {count} environment(s), {width} numbers each"
             )
-        return _flat(array, count)
+        return input_features(self.network.inputs, array, count)
 
     @property
     def width(self) -> int:
@@ -171,8 +172,3 @@ class PhpPolicy:
             runner._machines.heights[mistaken] = 0
             now[alive & ~mistaken & (actions < runner._machines.actions)] += 1
         return wrong, runner.php_steps, visits
-
-
-def _flat(observations: np.ndarray, rows: int) -> Float[np.ndarray, "rows D"]:
-    flat = np.array(observations, dtype=np.float32).reshape(rows, -1)
-    return flat / np.float32(255) if observations.dtype == np.uint8 else flat

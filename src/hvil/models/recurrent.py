@@ -41,7 +41,7 @@ class Encoder(nn.Module):
         if self.layout is not None:
             self.network = ConvNet(self.layout, self.layout.numbers + seen, units)
         else:
-            self.network = mlp(int(np.prod(config.observation_shape)) + seen, units, units)
+            self.network = mlp(config.input_width + seen, units, units)
 
     def forward(self, observations: Shaped[Tensor, "R ..."], seen: Float[Tensor, "R seen"]) -> Float[Tensor, "R F"]:
         """Features of each row."""
@@ -72,6 +72,10 @@ class BaselineLearner(nn.Module):
         """Where the weights are."""
         return next(self.parameters()).device
 
+    def seen(self, observations: Shaped[np.ndarray, "R ..."]) -> Shaped[np.ndarray, "R ..."]:
+        """What the encoder is given of observations: themselves, unless the configuration has inputs of its own."""
+        return observations if self.config.inputs is None else self.config.inputs(observations)
+
     def features(self, observations: Shaped[Tensor, "R ..."], before: Int[Tensor, "R"]) -> Float[Tensor, "R F"]:
         """What the memory reads: observations, and the action before (the code of ∅ at the start: there was none)."""
         seen = one_hot(before, self.terminate + 1).to(torch.float32)
@@ -90,7 +94,7 @@ class BaselineLearner(nn.Module):
         offsets = traces.observation_offsets
         actions = np.insert(traces.actions, traces.offsets[1:], self.terminate).astype(np.int64)
         before = np.concatenate([[self.terminate], actions[:-1]])
-        observations = torch.tensor(traces.observations).to(self.device)
+        observations = torch.tensor(self.seen(traces.observations)).to(self.device)
         features = self.features(observations, torch.from_numpy(before).to(self.device))
         logits = self.head(self.memory(features, offsets))
         costs = cross_entropy(logits, torch.from_numpy(actions).to(self.device), reduction="none")
@@ -199,7 +203,8 @@ class BaselinePolicy:
     ) -> tuple[Float[np.ndarray, "R choices"], State]:
         """Scores of one block of at most `ROWS` environments, filled up with zeros to exactly that many."""
         count = len(observations)
-        filled = np.zeros((ROWS, *self._shape), dtype=observations.dtype)
+        observations = self._learner.seen(observations)
+        filled = np.zeros((ROWS, *observations.shape[1:]), dtype=observations.dtype)
         filled[:count] = observations
         seen = np.full(ROWS, self._learner.terminate, dtype=np.int64)
         seen[:count] = before
