@@ -93,7 +93,11 @@ BAD = {
     "no column": ({}, NAMED._replace(action="act"), "no column 'act'; there are episode, time, do"),
     "no observations": ({}, NAMED._replace(observations=()), "no observation columns"),
     "an action too few": ({"do": ["up", None, None, "up", None]}, NAMED, "trace 0, step 1: no action, and it"),
-    "an action too many": ({"do": ["up"] * 5}, NAMED, "trace 0, step 2: the last row of a trace holds the last"),
+    "an action too many": (
+        {"do": ["up"] * 4 + [None]},
+        NAMED,
+        "trace 0, step 2: the last row of a trace holds the last",
+    ),
     "actions between numbers": ({"do": [0.5, 1, None, 1, None]}, NAMED, "the column 'do' must hold whole numbers"),
     "infinite actions": ({"do": [np.inf, 1, None, 1, None]}, NAMED, "the column 'do' must hold whole numbers"),
     "large actions": (

@@ -241,7 +241,8 @@ def test_a_trace_file_is_split_into_training_and_test_traces(
     assert result["rollout_success"] is None
     run = hvil.load(out)
     assert run.data.test is not None
-    assert len(run.data.training) == 16
+    assert run.data.validation is not None
+    assert (len(run.data.training), len(run.data.validation)) == (14, 2), "a tenth of the rest is for early stopping"
     assert "toy.npz" in run.config.data.source
 
 

@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, str] = {
     "compare": "train learners on the same demonstrations, with intervals and a curve",
     "evaluate": "measure a run's error and its roll-outs",
     "fit": "learn a policy from demonstrations",
+    "inspect": "describe a trace file and its problems",
     "graph": "show a call graph as text, Graphviz DOT or JSON",
     "reproduce": "run a figure of the paper, or an experiment of your own, and judge its claims",
 }

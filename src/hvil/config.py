@@ -69,6 +69,9 @@ class TrainingSettings:
     clip: float = setting(0.0, "largest norm of the gradient (0: no clipping)", low=0)
     average: float = setting(0.0, "decay of a running average of the weights, used at the end (0: none)", low=0, high=1)
     evaluate_every: int = setting(0, "updates between two evaluations (0: about ten in all)", low=0)
+    patience: int = setting(
+        0, "evaluations without a better held-out likelihood before training stops, the best kept (0: go on)", low=0
+    )
     checkpoint_every: int = setting(0, "updates between two checkpoints (0: with each evaluation)", low=0)
     seed: int = setting(0, "seed of everything random", low=0, high=2**63 - 1)
     threads: int = setting(1, "threads of the linear algebra; small matrices are fastest on one", low=1, high=1024)
@@ -79,9 +82,22 @@ class TrainingSettings:
 class DataSettings:
     """Which traces a run is trained and tested on; recorded with it, so that they can be found again."""
 
-    source: str = setting("", "a task, an .npz or .parquet file, or minari:ID; empty: traces given from Python")
+    source: str = setting("", "a task, an .npz, .parquet or .csv file, or minari:ID; empty: traces given from Python")
     demos: int = setting(0, "training traces (0: of a file all but the test traces)", low=0)
     test_traces: int = setting(500, "test traces", low=0)
+    validation: float = setting(0.1, "share of a file's training traces held out for early stopping", low=0, high=0.5)
+    trace_column: str = setting("trace", "column of a Parquet or CSV file that says which trace a row belongs to")
+    step_column: str = setting("step", "column with the order of a trace's rows (may be missing)")
+    action_column: str = setting("action", "column with the action")
+    observation_columns: str = setting(
+        "", "columns with the observation, separated by commas (empty: all named observation.NAME)"
+    )
+    annotation_column: str = setting(
+        "stack", "column with the call structure: lists of procedure names, or labels of segments"
+    )
+    annotated_fraction: float = setting(
+        1.0, "fraction of the training traces that keep the call structure they came with", low=0, high=1
+    )
 
 
 @dataclass(frozen=True)
@@ -149,8 +165,8 @@ class Config:
     def difference(self, other: "Config") -> str | None:
         """The first setting that makes the weights of two runs differ, in words; None if they must be the same."""
         own, theirs = _decisive(self), _decisive(other)
-        for name in own | theirs:
-            if name not in own or name not in theirs:
+        for name in own:
+            if name not in theirs:
                 return name
             if own[name] != theirs[name]:
                 short = max(len(str(own[name])), len(str(theirs[name]))) < 80
@@ -212,9 +228,10 @@ def _decisive(config: Config) -> dict[str, Any]:
     """Every setting that decides the weights. How long and how often to look do not: a run may be prolonged."""
     mapping = config.to_mapping()
     del mapping["data"]
+    mapping.pop("inputs", None)  # follow from the data, which is compared on its own
     model, training = mapping.pop("model"), mapping.pop("training")
     flat: dict[str, Any] = mapping | model | training
-    for name in ("updates", "evaluate_every", "checkpoint_every"):
+    for name in ("updates", "evaluate_every", "checkpoint_every", *(() if flat["patience"] else ("patience",))):
         del flat[name]
     return flat
 

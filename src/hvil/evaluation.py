@@ -7,7 +7,7 @@ Letters: N traces.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -32,6 +32,14 @@ class HasLikelihood(Protocol):
 
     def log_likelihood(self, traces: Traces) -> Float[np.ndarray, "N"]:
         """`log p(x)` of each trace."""
+
+
+@runtime_checkable
+class HasElbo(Protocol):
+    """A learner that bounds the likelihood of traces from below."""
+
+    def elbo(self, traces: Traces, rng: np.random.Generator) -> float:
+        """An estimate of the ELBO, summed over the traces."""
 
 
 @runtime_checkable
@@ -148,6 +156,19 @@ def evaluate(
         **(_rolled_out(policy, task, traces) if task is not None else {}),
         **(_structure(learner, traces, procedures) if isinstance(learner, InfersStructure) else {}),
     )
+
+
+def held_out_score(learner: Learner, traces: Traces) -> float:
+    """How likely held-out traces are, in nats an action (∅ counted): their likelihood where known, else the ELBO."""
+    policy = learner.policy()
+    if isinstance(policy, HasLikelihood):
+        total = float(policy.log_likelihood(traces).sum())
+    elif isinstance(learner, HasElbo):
+        # Always the same random numbers, so that scores differ by the weights alone.
+        total = learner.elbo(replace(traces, annotations=None), np.random.default_rng(0))
+    else:
+        return -float(policy.wrong(traces).mean())
+    return total / (len(traces.actions) + len(traces))
 
 
 def contained(traces: Traces, others: Traces) -> Bool[np.ndarray, "N"]:

@@ -63,9 +63,7 @@ class Inputs:
     def _discrete(self) -> list[tuple[int, Int[np.ndarray, "values"]]]:
         return [(c, np.array(known, dtype=np.int64)) for c, known in enumerate(self.values) if known]
 
-    def __call__(
-        self, observations: Num[np.ndarray, "R ..."] | Bool[np.ndarray, "R ..."]
-    ) -> Float[np.ndarray, "R D"]:
+    def __call__(self, observations: Num[np.ndarray, "R ..."] | Bool[np.ndarray, "R ..."]) -> Float[np.ndarray, "R D"]:
         """The inputs of each row."""
         flat = observations.reshape(len(observations), -1)
         if flat.shape[1] != len(self.values):

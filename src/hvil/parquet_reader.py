@@ -1,7 +1,8 @@
 """Trace sets read from Parquet or an Arrow table with one row a step: our own (`parquet_writer`) or another tool's.
 
 Other tools' files differ in small ways that are accepted here: whole numbers stored as floats (pandas, where a column
-has gaps), categories, large text and lists, rows in another order, metadata in every row.
+has gaps), categories, large text and lists, rows in another order, metadata in every row, and logs that end with the
+last action: there the last observation is repeated, because a trace has one more observation than actions.
 """
 
 import json
@@ -12,15 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Int, Shaped
 
 from hvil.arrays import place
 from hvil.errors import InputError
+from hvil.segments import segment_annotations
 from hvil.traces import Annotations, Traces
 
 MAX_ACTIONS = 1 << 16
 MAX_STACK = 1000
+REPEATED = "repeated: the log ends with the last action"
 
 
 class Columns(NamedTuple):
@@ -31,6 +35,8 @@ class Columns(NamedTuple):
     action: str = "action"
     observations: tuple[str, ...] = ()
     """Empty: `observation`, or every column that starts with `observation.`."""
+    annotation: str = "stack"
+    """Lists of procedure names from the root on, or the label of the segment that the step belongs to."""
 
 
 OWN_COLUMNS = Columns()
@@ -73,6 +79,15 @@ def read_parquet(path: str | os.PathLike[str], columns: Columns = OWN_COLUMNS) -
         raise InputError(f"{path}: not a Parquet file of traces, or damaged ({_first_line(error)})") from error
 
 
+def read_csv(path: str | os.PathLike[str], columns: Columns = OWN_COLUMNS) -> Traces:
+    """Read a CSV file with a line of names and one line a step; an empty field is a gap."""
+    try:
+        table = pa.csv.read_csv(path, convert_options=pa.csv.ConvertOptions(strings_can_be_null=True))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(f"{path}: not a CSV file with one line a step ({_first_line(error)})") from error
+    return traces_from_table(table, columns)
+
+
 def traces_from_table(table: pa.Table, columns: Columns = OWN_COLUMNS) -> Traces:
     """A trace set from a table with one row a step."""
     try:
@@ -85,10 +100,14 @@ def _traces(source: _Source, columns: Columns) -> Traces:
     if not source.rows:
         raise InputError("no rows")
     starts = _arrange(source, columns)
+    attributes = {str(key): str(value) for key, value in _mapping(source.facts, "attributes").items()}
+    if not source.facts and _ends_with_action(source, columns.action, starts):
+        starts = _repeat_last(source, starts)
+        attributes["last_observation"] = REPEATED
     rows = np.append(starts, source.rows)
     final = np.zeros(source.rows, dtype=bool)
     final[rows[1:] - 1] = True
-    names, actions = _actions(source, columns.action, final, starts)
+    names, actions = _actions(source, columns.action, final, starts, "last_observation" in attributes)
     observation_names, observations = _observations(source, columns, starts)
     return Traces(
         observations,
@@ -96,10 +115,26 @@ def _traces(source: _Source, columns: Columns) -> Traces:
         rows - np.arange(len(rows)),
         names,
         observation_names,
-        _annotations(source, final),
+        _annotations(source, columns.annotation, final, starts),
         _metadata(source, starts),
-        {str(key): str(value) for key, value in _mapping(source.facts, "attributes").items()},
+        attributes,
     )
+
+
+def _ends_with_action(source: _Source, name: str, starts: Int[np.ndarray, "N"]) -> bool:
+    """Whether every trace has an action in its last row, so that the observation after it was not logged."""
+    last = np.append(starts[1:], source.rows) - 1
+    return not pc.is_null(source.column(name), nan_is_null=True).to_numpy()[last].any()
+
+
+def _repeat_last(source: _Source, starts: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
+    """Let each trace's last row stand twice; where each trace starts then."""
+    times = np.ones(source.rows, dtype=np.int64)
+    times[np.append(starts[1:], source.rows) - 1] = 2
+    rows = np.arange(source.rows) if source.order is None else source.order.to_numpy()
+    source.order = pa.array(np.repeat(rows, times))
+    source.rows += len(starts)
+    return starts + np.arange(len(starts))
 
 
 def _arrange(source: _Source, columns: Columns) -> Int[np.ndarray, "N"]:
@@ -145,7 +180,7 @@ def _unsorted(starts: Int[np.ndarray, "N"], steps: Int[np.ndarray, "rows"]) -> i
 
 
 def _actions(
-    source: _Source, name: str, final: Bool[np.ndarray, "rows"], starts: Int[np.ndarray, "N"]
+    source: _Source, name: str, final: Bool[np.ndarray, "rows"], starts: Int[np.ndarray, "N"], repeated: bool
 ) -> tuple[tuple[str, ...], Int[np.ndarray, "S"]]:
     """Action names, and the actions of all rows but each trace's last."""
     column = source.column(name)
@@ -153,7 +188,7 @@ def _actions(
     if (missing & ~final).any():
         where = _place(starts, int(np.argmax(missing & ~final)))
         raise InputError(f"{where}: no action, and it is not the trace's last row")
-    if (~missing & final).any():
+    if (~missing & final).any() and not repeated:
         where = _place(starts, int(np.argmax(~missing & final)))
         raise InputError(f"{where}: the last row of a trace holds the last observation and must have no action")
     given = _texts(source.facts.get("action_names"))
@@ -256,22 +291,29 @@ def _plain_values(column: pa.ChunkedArray, name: str) -> Shaped[np.ndarray, "row
     return values
 
 
-def _annotations(source: _Source, final: Bool[np.ndarray, "rows"]) -> Annotations | None:
-    if "stack" not in source.names:
+def _annotations(
+    source: _Source, name: str, final: Bool[np.ndarray, "rows"], starts: Int[np.ndarray, "N"]
+) -> Annotations | None:
+    if name not in source.names and name == OWN_COLUMNS.annotation:
         return None
-    column = source.column("stack")
+    column = source.column(name)
+    if _is_text(column.type):
+        labels = column if pa.types.is_dictionary(column.type) else column.cast(pa.string()).dictionary_encode()
+        named = sorted({value for value in _decoded(pc.unique(labels)).to_pylist() if value})
+        offsets = np.append(starts, source.rows) - np.arange(len(starts) + 1)
+        return segment_annotations(named, _codes(labels, named)[~final].astype(np.int64), offsets)
     if not _is_list(column.type):
-        raise InputError("the column 'stack' must hold lists of procedure names")
+        raise InputError(f"the column {name!r} must hold lists of procedure names, or the labels of segments")
     entries = pc.list_flatten(column).cast(pa.string()).dictionary_encode()
     used = _decoded(pc.unique(entries)).to_pylist()
     names = _texts(source.facts.get("procedures")) or tuple(name for name in used if name is not None)
     codes = _codes(entries, names)
     if (codes < 0).any():
         unknown = entries[int(np.argmax(codes < 0))].as_py()
-        raise InputError(f"the column 'stack' names an unknown procedure {unknown!r}; there are {', '.join(names)}")
+        raise InputError(f"the column {name!r} names an unknown procedure {unknown!r}; there are {', '.join(names)}")
     depths = pc.list_value_length(column).cast(pa.int64()).fill_null(0).to_numpy()
     if depths.max(initial=0) > MAX_STACK or len(names) > np.iinfo(np.int16).max:
-        raise InputError(f"the column 'stack' holds a stack of more than {MAX_STACK} frames, or too many procedures")
+        raise InputError(f"the column {name!r} holds a stack of more than {MAX_STACK} frames, or too many procedures")
     stacks = np.full((source.rows, max(int(depths.max(initial=0)), 1)), -1, dtype=np.int16)
     stacks[np.arange(stacks.shape[1]) < depths[:, None]] = codes
     kept = np.full(source.rows, -1, dtype=np.int64)

@@ -39,9 +39,6 @@ _MODELS: Mapping[tuple[str, str], Mapping[str, Any]] = {}
 _BEST: Mapping[tuple[str, str], Mapping[str, Any]] = {}
 """Settings of a baseline that do better than the paper's (docs/baselines.md): comparisons show both."""
 
-DEFAULT_CALL_GRAPH = "tree:5x2"
-"""For data that comes from no task of ours."""
-
 
 def preset(task: str | None, model: str = "hvil") -> dict[str, Any]:
     """The settings for a TASK string and a learner; none for an unknown task."""

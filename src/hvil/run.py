@@ -19,17 +19,19 @@ from hvil import traces_io
 from hvil.callgraph import CallGraph
 from hvil.checkpoints import Checkpoints
 from hvil.config import Config, DataSettings, ModelSettings, TrainingSettings
+from hvil.defaults import default_call_graph
 from hvil.errors import InputError
 from hvil.files import read_json, write_json
+from hvil.inputs import suitable_inputs
 from hvil.learner import Learner, Policy
 from hvil.models import build
 from hvil.observers import MetricsFile, ProgressBar, TensorBoard, read_metrics
-from hvil.presets import DEFAULT_CALL_GRAPH, preset
+from hvil.presets import preset
 from hvil.settings import from_mapping
-from hvil.sources import Data, load_data, task_of
+from hvil.sources import Data, load_data, split_validation, task_of
 from hvil.traces import Traces
 from hvil.training import Observer, find_device, seeded, train
-from hvil.weights import load_weights, save_weights
+from hvil.weights import check_weights, load_weights, save_weights
 
 if TYPE_CHECKING:
     from hvil.evaluation import Evaluation
@@ -112,6 +114,7 @@ def fit(
     call_graph: str | Mapping[str, Any] | CallGraph | None = None,
     *,
     test: Traces | None = None,
+    validation: Traces | None = None,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
     tensorboard: bool = False,
@@ -124,6 +127,8 @@ def fit(
         traces: the training set.
         call_graph: a spec such as `tree:5x2`, a file, a mapping or a `CallGraph`; by default that of the traces' task.
         test: traces on which the error is measured during training.
+        validation: traces whose likelihood decides when to stop, if a `patience` is set; by default a tenth of `traces`
+            is held out for it.
         out: a new directory for the run; None keeps it in memory.
         resume: go on with the run in `out`.
         tensorboard: also write TensorBoard's files into `out`.
@@ -134,13 +139,23 @@ def fit(
     task = traces.attributes.get("task")
     known = task_of(task)
     chosen = preset(task, settings.get("model", "hvil")) | settings
+    model, training = _settings(chosen, settings)
+    if training.patience and validation is None:
+        traces, validation = split_validation(traces, DataSettings.validation, training.seed)
+    if call_graph is None:
+        annotated = model.annotations == "use"
+        call_graph = known.default_call_graph if known else default_call_graph(traces, annotated).graph
     config = Config.of(
         traces,
-        call_graph if call_graph is not None else known.default_call_graph if known else DEFAULT_CALL_GRAPH,
-        *_settings(chosen, settings),
+        call_graph,
+        model,
+        training,
         DataSettings(demos=len(traces), test_traces=0 if test is None else len(test)),
+        inputs=None if known or model.network == "convnet" else suitable_inputs(traces),
     )
-    return fit_config(config, Data(traces, test, known), out, resume=resume, tensorboard=tensorboard, progress=progress)
+    return fit_config(
+        config, Data(traces, test, known, validation), out, resume=resume, tensorboard=tensorboard, progress=progress
+    )
 
 
 def fit_config(
@@ -157,6 +172,8 @@ def fit_config(
     config.check(data.training)
     if data.test is not None:
         config.check(data.test, "the test traces")
+    if config.training.patience and data.validation is None:
+        raise InputError("early stopping (patience) needs held-out traces: at least five traces, some for validation")
     if config.model.annotations == "use" and data.training.annotations is None:
         raise InputError("annotations are to be used, but these traces come without a call structure")
     path = None if out is None else Path(out)
@@ -202,6 +219,7 @@ def load(path: str | os.PathLike[str]) -> Run:
     if not (path / "config.json").is_file():
         raise InputError(f"{path}: not a run directory (it has no config.json)")
     config = read_config(path)
+    check_weights(path / MODEL, lambda: _module(build(config)))
     learner = cast(Learner, seeded(config.training.seed, lambda: build(config)))
     updates = load_weights(path / MODEL, _module(learner))
     seconds = next((line["seconds"] for line in reversed(read_metrics(path / METRICS)) if "seconds" in line), 0.0)
@@ -228,7 +246,12 @@ def fingerprint(traces: Traces) -> str:
 def _errors(learner: Learner, data: Data) -> dict[str, float]:
     policy = learner.policy()
     sets = {"error": data.test, "training_error": data.training[:MEASURED]}
-    return {name: float(policy.wrong(traces).mean()) for name, traces in sets.items() if traces is not None}
+    errors = {name: float(policy.wrong(traces).mean()) for name, traces in sets.items() if traces is not None}
+    if data.validation is not None:
+        from hvil.evaluation import held_out_score
+
+        errors["held_out"] = held_out_score(learner, data.validation)
+    return errors
 
 
 def _settings(chosen: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[ModelSettings, TrainingSettings]:

@@ -3,7 +3,7 @@
 import argparse
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, asdict, field, fields
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -17,12 +17,16 @@ def setting(default: Any, doc: str, *, low: int | float | None = None, high: int
     return field(default=default, metadata={"doc": doc, "low": low, "high": high})
 
 
-def add_flags(parser: argparse.ArgumentParser, kind: type) -> None:
+def add_flags(parser: argparse.ArgumentParser, kind: type, leave_out: Sequence[str] = ()) -> None:
     """One flag a field; a flag that is not given stays None, so that a task's own default can stand in."""
     group = parser.add_argument_group(kind.__name__.removesuffix("Settings").lower() + " settings")
     for name, entry, inner in _entries(kind):
+        if name in leave_out:
+            continue
         flag = "--" + name.replace("_", "-")
-        text = f"{entry.metadata['doc']} (default: {entry.default})".replace("%", "%%")
+        text = f"{entry.metadata['doc']} (default: {entry.default if entry.default != '' else 'none'})".replace(
+            "%", "%%"
+        )
         if inner is bool:
             group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
         elif get_origin(inner) is Literal:

@@ -2,16 +2,22 @@
 
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hvil.config import DataSettings
 from hvil.domains.task import VALID_TASKS, Task, task
 from hvil.errors import InputError
+from hvil.segments import keep_annotations
 from hvil.traces import Traces
 
+if TYPE_CHECKING:
+    from hvil.parquet_reader import Columns
+
 HELD_OUT = 0.2
+FEWEST = 5
+"""Fewer traces than this are all needed for training."""
 
 
 class Data(NamedTuple):
@@ -22,11 +28,13 @@ class Data(NamedTuple):
     """Fresh from the task's test stream, or held out; None if there are none."""
     task: Task | None
     """Where a policy for these traces can be tried."""
+    validation: Traces | None = None
+    """Held out of the training set, for early stopping."""
 
 
 def is_file(source: str) -> bool:
     """Whether a SOURCE is a trace file or data set, as opposed to a task."""
-    return source.startswith("minari:") or Path(source).suffix in (".npz", ".parquet")
+    return source.startswith("minari:") or Path(source).suffix in (".npz", ".parquet", ".csv")
 
 
 def find_task(source: str) -> Task:
@@ -37,7 +45,8 @@ def find_task(source: str) -> Task:
         if VALID_TASKS not in str(error):
             raise
         raise InputError(
-            f"{source!r} is no task and no trace file; expected {VALID_TASKS}, FILE.npz, FILE.parquet or minari:ID"
+            f"{source!r} is no task and no trace file; expected {VALID_TASKS}, FILE.npz, FILE.parquet, FILE.csv "
+            "or minari:ID"
         ) from error
 
 
@@ -55,14 +64,15 @@ def load_data(settings: DataSettings, seed: int) -> Data:
     """The training and test traces of a source; the same settings and seed, the same traces.
 
     A task's test traces are drawn afresh, and so are those of a file that says which task it is from. Of any other
-    file `test_traces`, but at most a fifth, are held out, chosen by the seed; or all but `demos` if that is given.
+    file `test_traces`, but at most a fifth, are held out, chosen by the seed; or all but `demos` if that is given. The
+    share `validation` of what is then left is for early stopping.
     """
     if is_file(settings.source):
         return _from_file(settings, seed)
     found = find_task(settings.source)
     if settings.demos < 1:
         raise InputError(f"--demos {settings.demos}: a task needs at least 1 demonstration to learn from")
-    training = drawn(found, settings.demos, seed)
+    training = keep_annotations(drawn(found, settings.demos, seed), settings.annotated_fraction, seed)
     test = drawn(found, settings.test_traces, seed, test=True) if settings.test_traces else None
     return Data(training, test, found)
 
@@ -79,12 +89,13 @@ def drawn(found: Task, count: int, seed: int, test: bool = False) -> Traces:
 def _from_file(settings: DataSettings, seed: int) -> Data:
     from hvil.traces_io import load
 
-    traces = load(settings.source)
+    traces = load(settings.source, columns_of(settings))
     if settings.demos > len(traces):
         raise InputError(f"{settings.source}: --demos {settings.demos}, but there are only {len(traces)} traces")
     found = task_of(traces.attributes.get("task"))
     if found is not None and found.action_names == traces.action_names:
         training = traces[: settings.demos] if settings.demos else traces
+        training = keep_annotations(training, settings.annotated_fraction, seed)
         test = drawn(found, settings.test_traces, seed, test=True) if settings.test_traces else None
         if test is None or test.observation_shape == traces.observation_shape:
             return Data(training, test, found)
@@ -92,7 +103,28 @@ def _from_file(settings: DataSettings, seed: int) -> Data:
     held = min(settings.test_traces, held)
     order = np.random.default_rng([seed, 2]).permutation(len(traces))
     count = settings.demos or len(traces) - held
-    return Data(traces[np.sort(order[:count])], traces[np.sort(order[count : count + held])] if held else None, None)
+    test = traces[np.sort(order[count : count + held])] if held else None
+    training, validation = split_validation(traces[np.sort(order[:count])], settings.validation, seed)
+    return Data(keep_annotations(training, settings.annotated_fraction, seed), test, None, validation)
+
+
+def split_validation(traces: Traces, share: float, seed: int) -> tuple[Traces, Traces | None]:
+    """Traces to train on, and some to stop early by: at least one if there are five; none if no share is wanted."""
+    count = max(round(share * len(traces)), 1) if share and len(traces) >= FEWEST else 0
+    if not count:
+        return traces, None
+    order = np.random.default_rng([seed, 4]).permutation(len(traces))
+    return traces[np.sort(order[count:])], traces[np.sort(order[:count])]
+
+
+def columns_of(settings: DataSettings) -> "Columns":
+    """Which columns of a table mean what."""
+    from hvil.parquet_reader import Columns
+
+    observations = tuple(name.strip() for name in settings.observation_columns.split(",") if name.strip())
+    return Columns(
+        settings.trace_column, settings.step_column, settings.action_column, observations, settings.annotation_column
+    )
 
 
 def short_name(source: str) -> str:

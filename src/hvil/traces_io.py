@@ -7,12 +7,18 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hvil.errors import InputError
 from hvil.files import read_npz, write_atomically, write_npz
 from hvil.traces import Annotations, Traces
+
+if TYPE_CHECKING:
+    from hvil.parquet_reader import Columns
+
+WRITTEN = (".npz", ".parquet")
 
 
 def save(traces: Traces, path: str | os.PathLike[str]) -> None:
@@ -29,21 +35,26 @@ def save(traces: Traces, path: str | os.PathLike[str]) -> None:
         write_atomically(path, lambda temporary: write_parquet(traces, temporary))
 
 
-def load(path: str | os.PathLike[str]) -> Traces:
-    """Read a trace file or the Minari data set `minari:ID`; what is wrong with it is an `InputError` that names it."""
+def load(path: str | os.PathLike[str], columns: "Columns | None" = None) -> Traces:
+    """Read a trace file or the Minari data set `minari:ID`; what is wrong with it is an `InputError` that names it.
+
+    Args:
+        path: `.npz`, `.parquet`, `.csv` (one row a step), or `minari:ID`.
+        columns: which columns of a table mean what, if it is not one of ours.
+    """
     if _is_minari(path):
         from hvil.minari_io import load_minari
 
         return load_minari(str(path))
-    kind = _kind(path)
+    kind = _kind(path, (*WRITTEN, ".csv"))
     if not Path(path).is_file():
         raise InputError(f"{path}: no such file")
     try:
         if kind == ".npz":
             return _from_arrays(read_npz(path))
-        from hvil.parquet_reader import read_parquet
+        from hvil.parquet_reader import OWN_COLUMNS, read_csv, read_parquet
 
-        return read_parquet(path)
+        return (read_csv if kind == ".csv" else read_parquet)(path, columns or OWN_COLUMNS)
     except InputError as error:
         message = str(error)
         raise InputError(message if message.startswith(str(path)) else f"{path}: {message}") from error
@@ -63,10 +74,10 @@ def _is_minari(path: str | os.PathLike[str]) -> bool:
     return str(path).startswith("minari:")
 
 
-def _kind(path: str | os.PathLike[str]) -> str:
+def _kind(path: str | os.PathLike[str], kinds: tuple[str, ...] = WRITTEN) -> str:
     kind = Path(path).suffix
-    if kind not in (".npz", ".parquet"):
-        raise InputError(f"{path}: trace files end in .npz or .parquet; Minari data sets are minari:ID")
+    if kind not in kinds:
+        raise InputError(f"{path}: trace files end in {' or '.join(kinds)}; Minari data sets are minari:ID")
     return kind
 
 

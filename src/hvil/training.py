@@ -71,6 +71,11 @@ class State:
     position: int = 0
     update: int = 0
     seconds: float = 0.0
+    best: list[torch.Tensor] = field(default_factory=list)
+    """The parameters at the best held-out score so far; empty if none is kept."""
+    best_score: float = -math.inf
+    since_best: int = 0
+    """Evaluations since then."""
     sums: dict[str, float] = field(default_factory=dict)
     """Sums of the metrics since the last record."""
     counted: int = 0
@@ -81,6 +86,7 @@ class State:
         for index, moments in self.optimiser.state_dict()["state"].items():
             tensors |= {f"adam.{index}.{name}": value for name, value in moments.items()}
         tensors |= {f"average.{index}": value for index, value in enumerate(self.average)}
+        tensors |= {f"best.{index}": value for index, value in enumerate(self.best)}
         tensors |= {"order": torch.from_numpy(self.order), "torch_random": torch.get_rng_state()}
         facts = {
             "random": self.rng.bit_generator.state,
@@ -88,6 +94,7 @@ class State:
             "seconds": self.seconds,
             "sums": self.sums.copy(),
             "counted": self.counted,
+            "best": [self.best_score if self.best else None, self.since_best],
         }
         return Snapshot(self.update, {k: v.detach().cpu().clone().contiguous() for k, v in tensors.items()}, facts)
 
@@ -107,6 +114,11 @@ class State:
             groups = self.optimiser.state_dict()["param_groups"]
             self.optimiser.load_state_dict({"state": moments, "param_groups": groups})
             _assign(self.average, [tensors[f"average.{index}"] for index in range(len(self.average))])
+            best_score, since = facts.get("best", [None, 0])
+            if best_score is not None:
+                self.best = [tensors[f"best.{index}"].to(p) for index, p in enumerate(self.parameters)]
+                self.best_score = float(best_score)
+            self.since_best = int(since)
             torch.set_rng_state(tensors["torch_random"])
             self.rng.bit_generator.state = facts["random"]
             self.order = tensors["order"].numpy().copy()
@@ -130,6 +142,13 @@ class State:
             self.order, self.position = self.rng.permutation(count), 0
         self.position += size
         return self.order[self.position - size : self.position]
+
+    def judge(self, score: float) -> None:
+        """Keep the weights (averaged, if they are) if no score was better before."""
+        self.since_best += 1
+        if score > self.best_score:
+            self.best = [value.detach().clone() for value in self.average or self.parameters]
+            self.best_score, self.since_best = score, 0
 
     def count(self, loss: float, metrics: Mapping[str, float]) -> None:
         """Add one update's numbers to the sums."""
@@ -157,13 +176,14 @@ def train(
     resume: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Trained:
-    """Train a learner in place; at the end it holds the final (or, if wanted, the averaged) weights.
+    """Train a learner in place; at the end it holds the final (or averaged, or best) weights.
 
     Args:
         learner: the model, fresh from `hvil.models.build`.
         traces: the training set.
         settings: how long, how fast, and when to look.
-        evaluate: what to measure now and then; it sees the learner with the weights it would end with.
+        evaluate: what to measure now and then; it sees the learner with its current (or averaged) weights. With a
+            patience, the measure `held_out` (the higher, the better) decides when to stop and what to keep.
         checkpoints: where to keep the state.
         save: called after each checkpoint with its update, the learner holding the weights it would end with.
         resume: go on from the newest checkpoint, if there is one.
@@ -188,8 +208,8 @@ def train(
         finally:
             for observer in observers:
                 observer.end()
-        if state.average:
-            _assign(state.parameters, state.average)
+        if state.best or state.average:
+            _assign(state.parameters, state.best or state.average)
         state.module.eval()
     return Trained(state.update, state.seconds)
 
@@ -209,7 +229,7 @@ def _loop(
     evaluate_every, checkpoint_every, record_every = intervals(settings)
     started = time.perf_counter() - state.seconds
     saved = state.update
-    while state.update < settings.updates:
+    while state.update < settings.updates and not (settings.patience and state.since_best >= settings.patience):
         batch = traces if size == count else traces[state.draw(count, size)]
         loss = learner.loss(batch, state.rng, state.update)
         value = loss.total.item()
@@ -232,6 +252,9 @@ def _loop(
         look = last or update % evaluate_every == 0
         if look or update % record_every == 0:
             measured = _measured(state, learner, evaluate) if look and evaluate else {}
+            if settings.patience and "held_out" in measured:
+                state.judge(measured["held_out"])
+                last |= state.since_best >= settings.patience
             state.seconds = time.perf_counter() - started
             values = {"update": update, "seconds": round(state.seconds, 3), **state.take_means(), **measured}
             for observer in observers:
@@ -241,7 +264,7 @@ def _loop(
             checkpoints.save(state.snapshot())
             saved = update
             if save:
-                with _averaged(state):
+                with _holding(state, state.best or state.average):
                     save(update)
 
 
@@ -298,7 +321,7 @@ def _surroundings(settings: TrainingSettings) -> Iterator[None]:
 
 def _measured(state: State, learner: Learner, evaluate: Evaluate) -> Mapping[str, float]:
     """Evaluate without leaving a trace in the state."""
-    with _averaged(state), torch.random.fork_rng(devices=[]), torch.no_grad():
+    with _holding(state, state.average), torch.random.fork_rng(devices=[]), torch.no_grad():
         state.module.eval()
         try:
             return evaluate(learner)
@@ -313,13 +336,13 @@ def _advance_average(state: State, decay: float) -> None:
 
 
 @contextmanager
-def _averaged(state: State) -> Iterator[None]:
-    """The learner with the averaged weights, if there are any; then with its own, to the bit."""
-    if not state.average:
+def _holding(state: State, values: Sequence[torch.Tensor]) -> Iterator[None]:
+    """The learner with other weights, if there are any; then with its own, to the bit."""
+    if not values:
         yield
         return
     own = [parameter.detach().clone() for parameter in state.parameters]
-    _assign(state.parameters, state.average)
+    _assign(state.parameters, values)
     try:
         yield
     finally:

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _test_traces(loaded: "Run", source: str | None, count: int | None, seed: int | None) -> "Traces | None":
-    from hvil.sources import drawn, find_task, is_file
+    from hvil.sources import columns_of, drawn, find_task, is_file
     from hvil.traces_io import load as load_traces
 
     source = source or (None if count is None and seed is None else loaded.config.task)
@@ -61,7 +61,7 @@ def _test_traces(loaded: "Run", source: str | None, count: int | None, seed: int
         test = loaded.data.test
         return test if test is None or count is None else test[:count]
     if is_file(source):
-        return load_traces(source)[:count]
+        return load_traces(source, columns_of(loaded.config.data))[:count]
     seed = loaded.config.training.seed if seed is None else seed
     return drawn(find_task(source), count or loaded.config.data.test_traces, seed, test=True)
 

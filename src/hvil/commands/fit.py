@@ -1,29 +1,37 @@
 """`hvil fit`: learn a policy from demonstrations, into a run directory."""
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from hvil.config import Config
+    from hvil.run import Run
+    from hvil.sources import Data
 
 SUMMARY = (
-    "Learn a policy from a task's demonstrations or a trace file. Settings not given come from the task's preset "
-    "(recorded in the run's config.json), else from the defaults below."
+    "Learn a policy from a task's demonstrations or a trace file. Settings not given come from the task's preset; for "
+    "data of your own they are chosen from the data, with early stopping, and two baselines are trained on the same "
+    "traces. All of it is recorded in the run's config.json."
 )
 EXAMPLES = [
     "hvil fit karel:F --demos 10 --seed 0",
     "hvil fit bubblesort --demos 30 --updates 20000 --out runs/sort",
     "hvil fit bubblesort --demos 30 --updates 20000 --out runs/sort --resume",
-    "hvil fit traces.npz --call-graph tree:5x2 --model hvil",
+    "hvil fit traces.parquet",
+    "hvil fit log.csv --trace-column episode --action-column move --observation-columns x,y,carrying",
 ]
+BASELINES: tuple[Literal["feedforward"], Literal["lstm"]] = ("feedforward", "lstm")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    from hvil.config import ModelSettings, TrainingSettings
+    from hvil.config import DataSettings, ModelSettings, TrainingSettings
     from hvil.settings import add_flags
 
     parser.add_argument(
         "source",
         metavar="SOURCE",
-        help="a task (bubblesort, karel:F, mnist-parity:0.7), FILE.npz, FILE.parquet, minari:ID",
+        help="a task (bubblesort, karel:F, mnist-parity:0.7), FILE.npz, FILE.parquet, FILE.csv, minari:ID",
     )
     parser.add_argument("--demos", type=int, metavar="N", help="training traces (default: the task's; of a file all)")
     parser.add_argument(
@@ -36,6 +44,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="RUN", help="a new run directory (default: runs/SOURCE-MODEL-SEED)")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out from its last checkpoint")
     parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard's files into the run")
+    parser.add_argument(
+        "--baselines",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="also train a feed-forward and an LSTM policy, and compare (default: for data of your own)",
+    )
+    add_flags(parser, DataSettings, leave_out=("source", "demos", "test_traces"))
     add_flags(parser, ModelSettings)
     add_flags(parser, TrainingSettings)
 
@@ -46,8 +61,10 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     from hvil.commands.evaluate import finish
     from hvil.config import Config, DataSettings, ModelSettings, TrainingSettings
+    from hvil.defaults import default_settings
+    from hvil.inputs import suitable_inputs
     from hvil.observers import on_terminal
-    from hvil.presets import DEFAULT_CALL_GRAPH, preset
+    from hvil.presets import preset
     from hvil.run import fit_config, refuse_existing
     from hvil.settings import from_flags
     from hvil.sources import is_file, load_data, short_name
@@ -60,14 +77,92 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         refuse_existing(out)
     settings = from_flags(DataSettings, args, known)
     data = load_data(settings, seed)
-    known = preset(data.training.attributes.get("task"), name)
-    graph = args.call_graph or (data.task.default_call_graph if data.task else DEFAULT_CALL_GRAPH)
+    foreign = data.task is None
+    known = default_settings(data, args.updates) if foreign else preset(data.training.attributes.get("task"), name)
+    model = from_flags(ModelSettings, args, known)
+    graph, reason = _call_graph(args.call_graph, data, model.annotations == "use")
     config = Config.of(
         data.training,
         graph,
-        from_flags(ModelSettings, args, known),
+        model,
         from_flags(TrainingSettings, args, known),
         settings,
+        suitable_inputs(data.training) if foreign and model.network == "mlp" else None,
     )
-    trained = fit_config(config, data, out, resume=args.resume, tensorboard=args.tensorboard, progress=on_terminal())
-    return finish(trained, data.test, args.json)
+    progress = on_terminal()
+    trained = fit_config(config, data, out, resume=args.resume, tensorboard=args.tensorboard, progress=progress)
+    if reason and not args.json:
+        print(f"call graph {reason}; choose another with --call-graph")
+    result = finish(trained, data.test, args.json) | {"call_graph": reason}
+    wanted = args.baselines if args.baselines is not None else foreign and name not in BASELINES
+    if wanted:
+        result["baselines"] = _compare(trained, config, data, args.resume, progress, args.json)
+    if foreign:
+        _report(out)
+    return result
+
+
+def _call_graph(spec: str | None, data: "Data", annotated: bool) -> tuple[Any, str | None]:
+    """The graph that is asked for, or one that suits the data and why."""
+    from hvil.defaults import default_call_graph
+
+    if spec is not None:
+        return spec, None
+    if data.task is not None:
+        return data.task.default_call_graph, None
+    chosen = default_call_graph(data.training, annotated)
+    label = chosen.graph if isinstance(chosen.graph, str) else "annotated"
+    return chosen.graph, f"{label} ({chosen.reason})"
+
+
+def _compare(
+    trained: "Run", config: "Config", data: "Data", resume: bool, progress: bool, quiet: bool
+) -> dict[str, Any]:
+    """Train the baselines on the same traces, into the run's directory, and show them beside it."""
+    from dataclasses import replace
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from hvil.evaluation import evaluate, held_out_score
+    from hvil.files import write_json
+    from hvil.run import fit_config
+
+    assert trained.path is not None
+    runs: dict[str, Run] = {config.model.model: trained}
+    for name in BASELINES:
+        other = replace(config, model=replace(config.model, model=name, annotations="ignore"))
+        runs[name] = fit_config(other, data, trained.path / name, resume=resume, progress=progress)
+    test = data.test or data.training
+    table = Table("policy", "error", "nats per action", "updates", "seconds", title=f"on {len(test)} held-out traces")
+    results: dict[str, Any] = {}
+    for policy, each in runs.items():
+        found = evaluate(each.learner, test)
+        score = held_out_score(each.learner, test)
+        bound = "≥ " if found.log_likelihood is None else ""
+        table.add_row(policy, str(found.error), f"{bound}{score:.3f}", str(each.updates), f"{each.seconds:.0f}")
+        results[policy] = {
+            "error": found.error.value,
+            "error_interval": list(found.error.interval),
+            "log_likelihood_per_action": score,
+            "updates": each.updates,
+            "seconds": round(each.seconds, 3),
+        }
+    write_json(trained.path / "baselines.json", results)
+    if not quiet:
+        Console().print(table)
+    return results
+
+
+def _report(out: Any) -> None:
+    """Write the run's report, where this version can make one."""
+    from importlib.util import find_spec
+
+    if find_spec("hvil.commands.report") is not None:
+        from contextlib import redirect_stdout
+        from sys import stderr
+
+        from hvil.cli import main
+
+        with redirect_stdout(stderr):
+            main(["report", str(out)])

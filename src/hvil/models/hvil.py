@@ -79,6 +79,10 @@ class HvilLearner(nn.Module):
             steps = self.posterior.walk(batch, context, rng)
             return steps, elbo_terms(self.generative, self.posterior, batch, context, steps)
 
+    def elbo(self, traces: Traces, rng: np.random.Generator) -> float:
+        """An estimate of the ELBO, summed over the traces: one sampled call structure each, the divergence analytic."""
+        return -float(self.terms(traces, rng)[1].kl.sum())
+
     def infer(self, traces: Traces, rng: np.random.Generator | None = None) -> Structure:
         """The call structure of each trace: sampled from the posterior, or its most likely step at each turn."""
         with torch.no_grad():
