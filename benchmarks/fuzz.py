@@ -153,9 +153,7 @@ def parquet_of_anything(draw: st.DrawFn) -> bytes:
     return buffer.getvalue()
 
 
-WORDS = (
-    "def run ( ) { } ; if else while repeat not move turnLeft frontIsClear DEF m( m) WHILE c( c) w( w) R=4 REPEAT r( r)"
-)
+WORDS = "def run ( ) { } ; if else while repeat not move turnLeft frontIsClear DEF m( m) WHILE c( c) R=4 REPEAT r( r)"
 
 
 # --------------------------------------------------------------------------------------------------------------- kinds
