@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Int, Shaped
 
@@ -28,7 +27,7 @@ REPEATED = "repeated: the log ends with the last action"
 
 
 class Columns(NamedTuple):
-    """Which columns of a table mean what; the defaults are those of our own files."""
+    """Which columns of a table mean what; by default those of our own files."""
 
     trace: str = "trace"
     step: str = "step"
@@ -79,15 +78,6 @@ def read_parquet(path: str | os.PathLike[str], columns: Columns = OWN_COLUMNS) -
         raise InputError(f"{path}: not a Parquet file of traces, or damaged ({_first_line(error)})") from error
 
 
-def read_csv(path: str | os.PathLike[str], columns: Columns = OWN_COLUMNS) -> Traces:
-    """Read a CSV file with a line of names and one line a step; an empty field is a gap."""
-    try:
-        table = pa.csv.read_csv(path, convert_options=pa.csv.ConvertOptions(strings_can_be_null=True))
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{path}: not a CSV file with one line a step ({_first_line(error)})") from error
-    return traces_from_table(table, columns)
-
-
 def traces_from_table(table: pa.Table, columns: Columns = OWN_COLUMNS) -> Traces:
     """A trace set from a table with one row a step."""
     try:
@@ -129,10 +119,9 @@ def _ends_with_action(source: _Source, name: str, starts: Int[np.ndarray, "N"]) 
 
 def _repeat_last(source: _Source, starts: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
     """Let each trace's last row stand twice; where each trace starts then."""
-    times = np.ones(source.rows, dtype=np.int64)
-    times[np.append(starts[1:], source.rows) - 1] = 2
+    last = np.append(starts[1:], source.rows)
     rows = np.arange(source.rows) if source.order is None else source.order.to_numpy()
-    source.order = pa.array(np.repeat(rows, times))
+    source.order = pa.array(np.insert(rows, last, rows[last - 1]))
     source.rows += len(starts)
     return starts + np.arange(len(starts))
 
@@ -198,7 +187,7 @@ def _actions(
         if given is None and largest > MAX_ACTIONS:
             raise InputError(f"action {largest}: actions are numbers from 0 to {MAX_ACTIONS}, or text")
         return given or tuple(str(number) for number in range(largest + 1)), codes
-    text = column if pa.types.is_dictionary(column.type) else column.cast(pa.string()).dictionary_encode()
+    text = _dictionary(column)
     used = pc.unique(_decoded(pc.unique(text))).to_pylist()
     names = given or tuple(sorted(value for value in used if value is not None))
     codes = _codes(text, names)
@@ -298,7 +287,7 @@ def _annotations(
         return None
     column = source.column(name)
     if _is_text(column.type):
-        labels = column if pa.types.is_dictionary(column.type) else column.cast(pa.string()).dictionary_encode()
+        labels = _dictionary(column)
         named = sorted({value for value in _decoded(pc.unique(labels)).to_pylist() if value})
         offsets = np.append(starts, source.rows) - np.arange(len(starts) + 1)
         return segment_annotations(named, _codes(labels, named)[~final].astype(np.int64), offsets)
@@ -354,6 +343,10 @@ def _whole_numbers(column: pa.ChunkedArray, name: str, gap: int) -> Int[np.ndarr
 def _decoded(column: Any) -> Any:
     """A column without dictionary encoding."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _dictionary(column: Any) -> Any:
+    return column if pa.types.is_dictionary(column.type) else column.cast(pa.string()).dictionary_encode()
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -52,7 +52,8 @@ def load(path: str | os.PathLike[str], columns: "Columns | None" = None) -> Trac
     try:
         if kind == ".npz":
             return _from_arrays(read_npz(path))
-        from hvil.parquet_reader import OWN_COLUMNS, read_csv, read_parquet
+        from hvil.csv_reader import read_csv
+        from hvil.parquet_reader import OWN_COLUMNS, read_parquet
 
         return (read_csv if kind == ".csv" else read_parquet)(path, columns or OWN_COLUMNS)
     except InputError as error:
