@@ -1,4 +1,4 @@
-"""Trace sets read from CSV: a line of names, then one line a step. What the columns mean is `parquet_reader`'s business."""
+"""Trace sets read from CSV: a line of names, one line a step. What the columns mean is `parquet_reader`'s business."""
 
 import os
 

@@ -47,7 +47,7 @@ class _Source:
     def __init__(self, schema: pa.Schema, rows: int, read: Callable[[str], pa.ChunkedArray]) -> None:
         self.names: list[str] = schema.names
         self.facts = _facts(schema)
-        self.rows = rows
+        self.rows = self.stored = rows
         self.order: pa.Array | None = None
         """Which row comes when; None: as they stand."""
         self._read = read
@@ -59,8 +59,8 @@ class _Source:
             raise InputError(f"{found} {name!r}; there are {', '.join(self.names)}")
         values = self._read(name)
         values.validate(full=True)  # indices and offsets of a damaged file can point anywhere
-        if len(values) != self.rows:
-            raise InputError(f"the column {name!r} has {len(values)} rows, expected {self.rows}")
+        if len(values) != self.stored:
+            raise InputError(f"the column {name!r} has {len(values)} rows, expected {self.stored}")
         return values if self.order is None else values.take(self.order)
 
 

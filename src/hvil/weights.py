@@ -33,6 +33,7 @@ def check_weights(path: Path, make: Callable[[], torch.nn.Module]) -> None:
         raise InputError(f"{path}: no model can be as large as the configuration says") from error
     try:
         with safe_open(path, framework="pt") as stored:
+            json.loads((stored.metadata() or {})["hvil"])
             shapes = {name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}  # noqa: SIM118
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: truncated or damaged, or not a model of hvil ({_line(error)})") from error
