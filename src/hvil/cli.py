@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "inspect": "describe a trace file and its problems",
     "graph": "show a call graph as text, Graphviz DOT or JSON",
     "reproduce": "run a figure of the paper, or an experiment of your own, and judge its claims",
+    "report": "write one HTML page to read a run and step through it",
 }
 """Name and summary of each command; the module `hvil.commands.NAME` does the work."""
 

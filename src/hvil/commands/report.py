@@ -1,0 +1,67 @@
+"""`hvil report`: one HTML page to read a run and to step through its episodes."""
+
+import argparse
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from hvil.report.content import Program
+    from hvil.run import Run
+
+SUMMARY = (
+    "Write one self-contained HTML file: error and curves, the call graph, the extracted program, and a player for "
+    "episodes with their call stack. It opens from disk and needs no network."
+)
+EXAMPLES = [
+    "hvil report runs/karel-F-hvil-0",
+    "hvil report runs/karel-F-hvil-0 --episodes 20 --out karel.html",
+]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("run", metavar="RUN", help="a run directory")
+    parser.add_argument("--out", metavar="FILE", help="where to write (default: report.html in the run directory)")
+    parser.add_argument(
+        "--episodes", type=int, default=12, metavar="N", help="episodes in the player, at most (default: %(default)s)"
+    )
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Play, gather, write."""
+    from hvil.errors import InputError
+    from hvil.progress import progress_bar
+    from hvil.report import PLAYED, write_report
+    from hvil.run import load
+
+    if args.episodes < 1:
+        raise InputError(f"--episodes {args.episodes}: expected at least 1")
+    loaded = load(args.run)
+    with progress_bar("episodes", max(args.episodes, PLAYED)) as progress:
+        path, made = write_report(loaded, args.out, episodes=args.episodes, program=_program(loaded), progress=progress)
+    size = path.stat().st_size
+    if not args.json:
+        print(f"{path}: {made.episodes} of {made.played} episodes, {made.successes} successes, {size / 1e6:.1f} MB")
+    return {
+        "run": str(args.run),
+        "out": str(path),
+        "bytes": size,
+        "episodes": made.episodes,
+        "played": made.played,
+        "successes": made.successes,
+        "program": made.program,
+    }
+
+
+def _program(loaded: "Run") -> "Program | None":
+    """The extracted program, if there are procedures to explain."""
+    from importlib import import_module
+    from importlib.util import find_spec
+
+    from hvil.errors import InputError
+
+    if find_spec("hvil.explain") is None:
+        return None
+    try:
+        return cast("Program", import_module("hvil.explain").explain(loaded))
+    except InputError:
+        return None

@@ -1,0 +1,116 @@
+/* Puts the page together from the data that the report embeds. */
+
+const KEYWORDS = new Set(['def', 'while', 'for', 'in', 'if', 'elif', 'else', 'return', 'not', 'and', 'or', 'break', 'continue', 'repeat', 'True', 'False', 'None', 'import', 'from', 'class', 'pass', 'is']);
+
+const MODELS = { hvil: 'HVIL', exact: 'exact inference', lstm: 'LSTM', feedforward: 'feed-forward', stackrnn: 'Stack-RNN' };
+
+function drawHead(data) {
+  byId('title').textContent = data.title;
+  const chips = [data.task, MODELS[data.model] || data.model, data.graph ? plural(data.graph.procedures.length, 'procedure') : 'no procedures'];
+  byId('chips').append(...chips.filter(Boolean).map((text) => h('li', {}, text)));
+}
+
+/** The theme follows the system until the button is used; the choice is kept where the browser allows it. */
+function listenTheme() {
+  const root = document.documentElement;
+  const system = matchMedia('(prefers-color-scheme: dark)');
+  const button = byId('theme');
+  let stored = null;
+  try { stored = localStorage.getItem('hvil-theme'); } catch { /* not kept for files in some browsers */ }
+  const dark = () => (root.dataset.theme ? root.dataset.theme === 'dark' : system.matches);
+  const label = () => {
+    button.textContent = dark() ? 'Light' : 'Dark';
+    button.setAttribute('aria-label', `Switch to ${dark() ? 'light' : 'dark'} colours`);
+  };
+  if (stored === 'dark' || stored === 'light') root.dataset.theme = stored;
+  button.addEventListener('click', () => {
+    root.dataset.theme = dark() ? 'light' : 'dark';
+    try { localStorage.setItem('hvil-theme', root.dataset.theme); } catch { /* as above */ }
+    label();
+  });
+  system.addEventListener('change', label);
+  label();
+}
+
+function drawSummary(data) {
+  const { evaluation, facts } = data;
+  const cards = [];
+  const share = (name, label, good, count, note) => {
+    const value = evaluation[name];
+    if (value === null || value === undefined) return;
+    const interval = evaluation[`${name}_interval`];
+    const between = interval ? `95% interval ${percent(interval[0])} to ${percent(interval[1])}` : '';
+    const track = interval ? h('span', { class: `interval ${good}`, 'aria-hidden': 'true' }, h('i', {}), h('b', {})) : null;
+    if (track) {
+      track.style.setProperty('--low', interval[0]);
+      track.style.setProperty('--high', interval[1]);
+      track.style.setProperty('--value', value);
+    }
+    cards.push([label, percent(value), track, [between, count ? `${plural(count, 'trace')}` : '', note].filter(Boolean).join(' · ')]);
+  };
+  share('error', 'Error', 'bad', evaluation.traces, '');
+  share('error_unseen', 'Error on unseen traces', 'bad', evaluation.traces_unseen, '');
+  share('rollout_success', 'Successful roll-outs', 'good', null, '');
+  if (!cards.length) {
+    const label = facts.led ? 'Traces followed without an error' : 'Successful episodes';
+    cards.push([label, `${facts.success} of ${data.played}`, null, 'of those played for this report']);
+  }
+  const steps = evaluation.php_steps_per_action;
+  if (steps && data.graph) cards.push(['PHP steps per action', short(steps), null, 'calls, returns and actions']);
+  const learned = facts.demonstrations ? `from ${plural(facts.demonstrations, 'demonstration')}` : '';
+  cards.push(['Training', plural(facts.updates, 'update'), null, [learned, facts.seconds ? `in ${duration(facts.seconds)}` : ''].filter(Boolean).join(' ')]);
+  byId('summary').append(h('dl', { class: 'cards' }, ...cards.map(([label, value, track, note]) =>
+    h('div', { class: 'stat' }, h('dt', {}, label), h('dd', {}, h('span', { class: 'value' }, value), track, note ? h('span', { class: 'small' }, note) : null)))));
+}
+
+/** Source with keywords, calls and comments set apart. */
+function highlighted(source) {
+  const parts = [];
+  const tokens = /(#[^\n]*|"[^"\n]*"|'[^'\n]*'|[A-Za-z_][A-Za-z0-9_]*(?=\()|[A-Za-z_][A-Za-z0-9_]*|\d+(?:\.\d+)?)/g;
+  let end = 0;
+  for (const match of source.matchAll(tokens)) {
+    parts.push(source.slice(end, match.index));
+    const [text] = match;
+    const style = text[0] === '#' ? 'comment' : /^["']/.test(text) ? 'string' : KEYWORDS.has(text) ? 'keyword'
+      : /^\d/.test(text) ? 'value' : source[match.index + text.length] === '(' ? 'name' : '';
+    parts.push(style ? h('span', { class: style }, text) : text);
+    end = match.index + text.length;
+  }
+  parts.push(source.slice(end));
+  return parts;
+}
+
+function drawProgram(program) {
+  byId('program-source').replaceChildren(h('code', {}, ...highlighted(program.source)));
+  const agreements = [['policy_agreement', 'the policy'], ['teacher_agreement', 'the teacher']]
+    .filter(([name]) => program[name] !== null)
+    .map(([name, who]) => `${percent(program[name])} with ${who}`);
+  byId('program-facts').textContent = `${plural(program.lines, 'line')}${agreements.length ? `; agrees in ${agreements.join(', ')}` : ''}.`;
+}
+
+function drawSettings(groups) {
+  byId('settings-tables').append(...groups.map((group) => h('details', {}, h('summary', {}, `${group.name[0].toUpperCase()}${group.name.slice(1)}`),
+    h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': `${group.name} settings` },
+      h('table', { class: 'plain settings' }, h('thead', {}, h('tr', {}, ...['setting', 'value', 'meaning'].map((name) => h('th', { scope: 'col' }, name)))),
+        h('tbody', {}, ...group.rows.map((row) => h('tr', {}, h('th', { scope: 'row' }, row.name), h('td', {}, row.value), h('td', {}, row.help)))))))));
+}
+
+function main() {
+  const data = JSON.parse(byId('data').textContent);
+  const names = new Names(data);
+  listenTheme();
+  drawHead(data);
+  drawSummary(data);
+  byId('stack-panel').classList.toggle('hidden', !data.graph);
+  byId('observation-panel').classList.toggle('hidden', !data.observations.length);
+  byId('graph').classList.toggle('hidden', !data.graph);
+  byId('program').classList.toggle('hidden', !data.program);
+  byId('training').classList.toggle('hidden', !data.curves.length);
+  new Player(data, names);
+  if (data.graph) drawGraph(data, names);
+  if (data.program) drawProgram(data.program);
+  if (data.curves.length) drawCurves(data.curves);
+  drawSettings(data.settings);
+}
+
+main();

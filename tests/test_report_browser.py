@@ -1,0 +1,295 @@
+"""The report in a browser, opened from disk without a network: it can be stepped, read and heard.
+
+Needs Chromium and Playwright; where they are missing the tests are skipped, unless HVIL_REQUIRE_BROWSER is set.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import hvil
+from hvil.report import report_page, write_report
+from scripted_run import hostile_traces, scripted_run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
+HOSTILE = "</script><script>window.broken=1</script><img src=x onerror='window.broken=1'>\"'&amp;"
+PROGRAM = "def bubble_sort():\n    while not sorted:  # <b>text</b>\n        bubble()\n"
+
+REQUIRED = bool(os.environ.get("HVIL_REQUIRE_BROWSER"))
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
+)
+
+
+def missing(what: str) -> None:
+    if REQUIRED:
+        pytest.fail(f"{what} is missing, and HVIL_REQUIRE_BROWSER is set")
+    pytest.skip(f"{what} is not installed")
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    if not CHROMIUM:
+        missing("Chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("Playwright")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=120_000)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Successes and failures, pictures, p and q, curves, an evaluation and a program."""
+    directory = tmp_path_factory.mktemp("run")
+    run, _ = scripted_run(directory)
+    evaluation = {"error": 0.25, "error_interval": [0.1, 0.5], "traces": 8, "php_steps_per_action": 2.2}
+    (directory / "evaluation.json").write_text(json.dumps(evaluation))
+    lines = [
+        {"update": i, "seconds": i, "error": 1 / i, "training_error": 0.5 / i, "elbo": -9 / i} for i in range(1, 9)
+    ]
+    (directory / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    program = SimpleNamespace(source=PROGRAM, lines=3, policy_agreement=1.0, teacher_agreement=0.5)
+    return write_report(run, program=program)[0]
+
+
+class Opened:
+    """A page, and everything that went wrong in it."""
+
+    def __init__(self, browser: "Browser", path: Path, size: str, scheme: str = "light") -> None:
+        width, height = SIZES[size]
+        self.context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, offline=True, has_touch=size == "phone"
+        )
+        self.context.set_default_timeout(60_000)
+        self.requests: list[str] = []
+        self.problems: list[str] = []
+        self.page: Page = self.context.new_page()
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.problems.append(f"{message.type}: {message.text}"))
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.goto(path.as_uri())
+
+    def state(self) -> dict[str, Any]:
+        """Where the player is, by its parts."""
+        return self.page.evaluate("""() => {
+            const part = (id) => document.getElementById(id);
+            const [player, image, slider] = ['player', 'picture-image', 'slider'].map(part);
+            const left = (element) => element.getBoundingClientRect().x;
+            return {
+                step: Number(player.dataset.step),
+                shown: Number(player.dataset.shown),
+                time: Number(player.dataset.time),
+                slider: Number(slider.value),
+                spoken: slider.getAttribute('aria-valuetext'),
+                picture: image.src,
+                picture_time: Number(image.dataset.time),
+                now: part('now').textContent,
+                cursor: left(document.querySelector('.cursor')) - left(part('detail')),
+                episode: part('episode').value,
+            };
+        }""")
+
+    def data(self) -> dict[str, Any]:
+        return json.loads(self.page.locator("#data").text_content() or "")
+
+    def check(self) -> None:
+        """Nothing was complained about, nothing was asked of the network, nothing sticks out."""
+        assert self.problems == []
+        assert [url for url in self.requests if not url.startswith(("file:", "data:"))] == []
+        wide, room = self.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+        assert wide <= room
+
+
+@pytest.fixture(params=list(SIZES))
+def opened(request: pytest.FixtureRequest, browser: "Browser", report: Path) -> Iterator[Opened]:
+    opened = Opened(browser, report, request.param)
+    yield opened
+    opened.check()
+    opened.context.close()
+
+
+def expected_time(data: dict[str, Any], episode: int, step: int) -> int:
+    """How many actions come before a step."""
+    return sum(entry[0] < len(data["actions"]) for entry in data["episodes"][episode]["steps"][:step])
+
+
+def test_keys_and_slider_move_timeline_and_picture_in_step(opened: Opened) -> None:
+    data = opened.data()
+    steps = len(data["episodes"][0]["steps"])
+
+    def in_step(step: int) -> dict[str, Any]:
+        state = opened.state()
+        time = expected_time(data, 0, step)
+        assert (state["step"], state["slider"], state["time"], state["picture_time"]) == (step, step, time, time)
+        assert state["picture"] == data["pictures"][data["episodes"][0]["pictures"][time]]
+        assert state["now"] == state["spoken"]
+        if step < steps:
+            assert state["now"].startswith(f"Step {step + 1} of {steps}, time {time}: ")
+        return state
+
+    before = in_step(0)
+    page = opened.page
+    for step in (1, 2, 3):
+        page.keyboard.press("ArrowRight")
+        state = in_step(step)
+        assert state["cursor"] > before["cursor"], "the cursor moves to the right on the timeline"
+        before = state
+    page.keyboard.press("ArrowLeft")
+    in_step(2)
+    page.locator("#slider").focus()
+    page.keyboard.press("End")
+    assert in_step(steps)["now"].startswith("End of")
+    page.keyboard.press("Home")
+    in_step(0)
+    page.locator("#slider").fill(str(steps // 2))
+    in_step(steps // 2)
+    page.locator("#forward").click()
+    in_step(steps // 2 + 1)
+    page.locator("#first").click()
+    page.keyboard.press("ArrowDown")
+    state = opened.state()
+    assert data["episodes"][0]["steps"][state["step"]][0] < len(data["actions"]), "down goes to the next action"
+    in_step(state["step"])
+
+
+def test_play_runs_and_pauses(opened: Opened) -> None:
+    page = opened.page
+    page.locator("#speed").select_option("50")
+    page.locator("#play").click()
+    assert page.locator("#now").get_attribute("aria-live") == "off"
+    page.wait_for_function("Number(document.getElementById('player').dataset.step) >= 3")
+    page.locator("#play").click()
+    stopped = opened.state()["step"]
+    page.wait_for_timeout(300)
+    assert opened.state()["step"] == stopped
+    assert page.locator("#now").get_attribute("aria-live") == "polite"
+
+
+def test_another_episode_can_be_chosen(opened: Opened) -> None:
+    page = opened.page
+    data = opened.data()
+    assert page.locator("#shortcuts button").all_text_contents() == ["✓ A success", "✗ A failure"]
+    assert "Success" in (page.locator("#episode-facts").text_content() or "")
+    page.keyboard.press("ArrowRight")
+    page.locator("#shortcuts button").nth(1).click()
+    state = opened.state()
+    assert (state["episode"], state["step"]) == ("1", 0)
+    assert state["picture"] == data["pictures"][data["episodes"][1]["pictures"][0]]
+    assert "Failure" in (page.locator("#episode-facts").text_content() or "")
+    assert page.locator(".divergence").count() > 0
+    page.locator("#episode").select_option("2")
+    assert opened.state()["episode"] == "2"
+    page.locator("#title").click()
+    page.keyboard.press("]")
+    assert opened.state()["episode"] == "3"
+    page.keyboard.press("[")
+    assert opened.state()["episode"] == "2"
+
+
+def test_the_distribution_appears_for_the_step_that_is_pointed_at(opened: Opened) -> None:
+    page = opened.page
+    assert page.locator(".distribution .chosen .fill.p").count() == 1
+    assert page.locator(".distribution .fill.q").count() > 0
+    assert "90.0%" in (page.locator(".distribution .chosen").text_content() or "")
+    before = opened.state()
+    cell = page.locator(".step .cell").nth(4)
+    cell.scroll_into_view_if_needed()
+    box = cell.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 5)
+    state = opened.state()
+    assert (state["shown"], state["step"]) == (4, before["step"])
+    assert state["now"].startswith("Step 5 of")
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 5)
+    page.mouse.move(2, 2)
+    assert opened.state()["step"] == 4
+    frames = page.locator(".stack tbody tr").count()
+    assert frames >= 1
+
+
+def test_graph_program_curves_and_settings_are_there(opened: Opened) -> None:
+    page = opened.page
+    assert page.locator("#graph .node").count() == 6
+    assert page.locator("#graph .edge").count() == 5
+    assert page.locator("#program-source").text_content() == PROGRAM
+    assert page.locator("#program-source b").count() == 0
+    assert "50.0% with the teacher" in (page.locator("#program-facts").text_content() or "")
+    assert page.locator("#curves .line").count() == 3
+    assert "25.0%" in (page.locator("#summary").text_content() or "")
+    assert "entropy_weight" in (page.locator("#settings").text_content() or "")
+
+
+def test_the_theme_follows_the_system_and_the_button(browser: "Browser", report: Path) -> None:
+    background = "getComputedStyle(document.body).backgroundColor"
+    light, dark = (Opened(browser, report, "desktop", scheme) for scheme in ("light", "dark"))
+    assert light.page.evaluate(background) != dark.page.evaluate(background)
+    light.page.locator("#theme").click()
+    assert light.page.evaluate(background) == dark.page.evaluate(background)
+    for opened in (light, dark):
+        opened.check()
+        opened.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", list(SIZES))
+def test_axe_finds_no_serious_violation(browser: "Browser", report: Path, scheme: str, size: str) -> None:
+    opened = Opened(browser, report, size, scheme)
+    page = opened.page
+    page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+    page.keyboard.press("ArrowRight")
+    page.evaluate((Path(__file__).parent / "assets" / "axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    serious = [
+        f"{violation['id']}: {violation['help']} ({violation['nodes'][0]['html'][:120]})"
+        for violation in found["violations"]
+        if violation["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+    assert len(found["passes"]) > 10
+    opened.check()
+    opened.context.close()
+
+
+@pytest.mark.parametrize("model", ["hvil", "lstm"])
+def test_hostile_names_are_shown_as_text(browser: "Browser", tmp_path: Path, model: str) -> None:
+    traces = hostile_traces(HOSTILE)
+    graph = {"root": HOSTILE, "procedures": {HOSTILE: {"calls": ["<b>sub</b>"]}, "<b>sub</b>": {}}}
+    run = hvil.fit(traces, graph, model=model, updates=2, hidden=4, context=4, units=4, batch_size=4)
+    path = tmp_path / "report.html"
+    path.write_text(report_page(run).html, encoding="utf-8")
+    opened = Opened(browser, path, "desktop")
+    page = opened.page
+    assert page.evaluate("window.broken") is None
+    assert HOSTILE in (page.locator("#chips").text_content() or "")
+    assert page.locator("#player b, #player img[src='x']").count() == 0
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("]")
+    assert HOSTILE[:20] in (page.locator("#distribution").text_content() or "")
+    assert page.locator("#stack-panel").is_visible() is (model == "hvil")
+    assert page.locator("#graph").is_visible() is (model == "hvil")
+    assert not page.locator("#picture").is_visible()
+    opened.check()
+    opened.context.close()
