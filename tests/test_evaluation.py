@@ -178,7 +178,7 @@ def test_teacher_forced_error_is_the_roll_out_error(model, name, settings):
     test = domain.test_demonstrations(200, 0)
     config = Config.of(training, domain.default_call_graph, ModelSettings(model=model, **settings))
     learner = seeded(0, lambda: build(config))
-    updates = 200 if name == "bubblesort" else 100
+    updates = 200 if name == "bubblesort" else 40 if model == "lstm" else 100
     train(learner, training, TrainingSettings(updates=updates, learning_rate=1e-2))
     policy = learner.policy()
     wrong = policy.wrong(test)

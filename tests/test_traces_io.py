@@ -190,4 +190,4 @@ class TestDamage:
 def test_other_endings_are_refused(tmp_path: Path) -> None:
     for action in (load, lambda path: save(two_traces(), path)):
         with pytest.raises(InputError, match=r"trace files end in \.npz or \.parquet"):
-            action(tmp_path / "set.csv")
+            action(tmp_path / "set.txt")

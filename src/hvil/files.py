@@ -43,6 +43,12 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def remove_leftovers(directory: Path) -> None:
+    """Delete the temporary files that a killed writer left in a directory that nobody else writes to now."""
+    for leftover in directory.glob(".*.part"):
+        leftover.unlink(missing_ok=True)
+
+
 def write_atomically(target: str | os.PathLike[str], write: Callable[[Path], object]) -> None:
     """Call `write(temporary_path)` and move what it wrote to `target`."""
     with atomic_path(target) as temporary:

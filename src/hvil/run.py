@@ -21,7 +21,7 @@ from hvil.checkpoints import Checkpoints
 from hvil.config import Config, DataSettings, ModelSettings, TrainingSettings
 from hvil.defaults import default_call_graph
 from hvil.errors import InputError
-from hvil.files import read_json, write_json
+from hvil.files import read_json, remove_leftovers, write_json
 from hvil.inputs import suitable_inputs
 from hvil.learner import Learner, Policy
 from hvil.models import build
@@ -295,4 +295,5 @@ def _open(path: Path, config: Config, resume: bool) -> None:
             raise InputError(f"{path}: cannot resume, the run has another configuration: {difference}")
     elif not path.is_dir() or any(not entry.name.startswith(".") for entry in path.iterdir()):
         raise InputError(f"{path}: not a run directory (it has no config.json)")
+    remove_leftovers(path)
     write_json(path / "config.json", config.to_mapping())
