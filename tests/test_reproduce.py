@@ -1,0 +1,112 @@
+"""`hvil reproduce` from the table to the page, with the experiment that the documentation shows; pools of traces."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hvil.cli import main
+from hvil.errors import InputError
+from hvil.experiments.cells import Cell
+from hvil.experiments.experiment_files import find_experiment
+from hvil.experiments.pools import is_short, pool, pooled_data, split
+
+DOCS = (Path(__file__).parents[1] / "docs" / "experiments.md").read_text(encoding="utf-8")
+
+
+def block(language: str, number: int = 0) -> str:
+    return re.findall(rf"```{language}\n(.*?)```", DOCS, re.DOTALL)[number]
+
+
+def test_the_experiment_in_the_docs_has_ten_lines_and_runs(tmp_path, capsys):
+    text = block("toml")
+    assert len(text.splitlines()) <= 10
+    small = text.replace("updates = 2000, hidden = 64", "updates = 3, hidden = 8").replace("[5, 10, 20]", "[2, 4]")
+    small = small.replace("runs = 3", "runs = 2\ntest_traces = 5")
+    assert "updates = 3" in small
+    path, out = tmp_path / "depth.toml", tmp_path / "out"
+    path.write_text(small + block("toml", 1), encoding="utf-8")
+    command = ["reproduce", str(path), "--out", str(out), "--workers", "1", "--json"]
+    assert main(command) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["records"], answer["expected"]) == (12, 12)
+    assert answer["findings"][0]["verdict"] in ("reproduced", "not reproduced", "undecided at this number of runs")
+    lines = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
+    record = lines[0]["record"]
+    assert record["settings"]["hidden"] == 8
+    assert record["cell"]["run"] == record["settings"]["seed"] == 0
+    assert {"version", "seconds", "machine", "curve", "error_unseen"} <= record.keys()
+    # A directory as it is in a repository: the records alone are enough to go on.
+    kept = {name: (out / name).read_bytes() for name in ("records.jsonl", "README.md", "depth.png", "depth.svg")}
+    for cell in (out / "cells").iterdir():
+        cell.unlink()
+    assert main(command) == 0
+    assert {name: (out / name).read_bytes() for name in kept} == kept
+    assert (out / "workers.log").stat().st_size == 0 or "Error" not in (out / "workers.log").read_text()
+
+
+def test_an_experiment_can_be_written_in_python(tmp_path):
+    path = tmp_path / "depth.py"
+    path.write_text(block("python"), encoding="utf-8")
+    cells = find_experiment(str(path)).cells()
+    assert len(cells) == 2 * 3 * 3
+    assert {cell.task for cell in cells.values()} == {"karel:F"}
+
+
+def test_the_commands_of_the_docs_exist(capsys):
+    from hvil.experiments.experiment_files import FIGURES
+
+    assert all(f"`{figure}`" in DOCS for figure in FIGURES)
+    for figure, quick, paper in re.findall(r"\| `(\S+)` \| [^|]* \| ([\d,]+) \| ([\d,]+) \|", DOCS):
+        table = find_experiment(figure)
+        for preset, count in (("quick", quick), ("paper", paper)):
+            assert len(table.preset(preset).cells()) == int(count.replace(",", "")), figure
+
+
+def test_training_traces_are_shorter_than_the_percentile_of_the_different_lengths():
+    lengths = np.array([1] * 50 + [2] * 20 + [3] * 10 + [10, 20, 30] * 4)
+    assert is_short(lengths, 50).sum() == 80  # of 1, 2, 3, 10, 20, 30 the middle is 6.5, wherever most traces are
+    training, test = split(lengths, 30, 10, 50, seed=0)
+    assert lengths[training].max() <= 3
+    assert lengths[test].min() >= 10
+    assert len(set(training)) == 30
+    with pytest.raises(InputError, match="12 above"):
+        split(lengths, 30, 13, 50, seed=0)
+
+
+def test_runs_draw_different_traces_from_one_pool_and_never_test_on_training_traces():
+    lengths = np.ones(50, dtype=np.int64)
+    first, second = (split(lengths, 10, 20, 0, seed) for seed in (0, 1))
+    assert not set(first[0]) & set(first[1])
+    assert not np.array_equal(first[0], second[0])
+    assert np.array_equal(first[0][:5], split(lengths, 5, 20, 0, 0)[0])  # less data is the first of more
+
+
+def test_a_pool_is_made_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    pool.cache_clear()
+    cell = Cell("karel:D", 10, 1, test_traces=5, pool=100, percentile=50)
+    data = pooled_data(cell)
+    assert data.training.lengths.max() < data.test.lengths.min()
+    (kept,) = tmp_path.rglob("*.npz")
+    pool.cache_clear()
+    monkeypatch.setattr("hvil.domains.karel.KarelTask.demonstrations", None)
+    again = pooled_data(cell)
+    assert np.array_equal(again.training.actions, data.training.actions)
+    pool.cache_clear()
+    assert kept.exists()
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        (Cell("karel:A", 10, 0, percentile=10), "needs a pool"),
+        (Cell("karel:A", 10, 0, pool=50), "has not 10"),
+        (Cell("karel:A", 10, 0, pool=500, percentile=101), "from 1 to 100"),
+    ],
+)
+def test_cells_with_an_impossible_pool_are_refused(cell, message):
+    with pytest.raises(InputError, match=message):
+        cell.check()
