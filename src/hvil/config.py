@@ -86,6 +86,9 @@ class DataSettings:
     demos: int = setting(0, "training traces (0: of a file all but the test traces)", low=0)
     test_traces: int = setting(500, "test traces", low=0)
     validation: float = setting(0.1, "share of a file's training traces held out for early stopping", low=0, high=0.5)
+    stream: Literal["auto", "yes", "no"] = setting(
+        "auto", "train from a Parquet file of ours a few row groups at a time (auto: if it is larger than 1 GB)"
+    )
     trace_column: str = setting("trace", "column of a Parquet or CSV file that says which trace a row belongs to")
     step_column: str = setting("step", "column with the order of a trace's rows (may be missing)")
     action_column: str = setting("action", "column with the action")

@@ -201,6 +201,7 @@ def fit_config(
         save=None if path is None else lambda update: save_weights(path / MODEL, _module(learner), update),
         resume=resume,
         observers=observers,
+        stream=data.stream,
     )
     if path is not None:
         save_weights(path / MODEL, _module(learner), trained.updates)

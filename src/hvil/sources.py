@@ -14,6 +14,7 @@ from hvil.traces import Traces
 
 if TYPE_CHECKING:
     from hvil.parquet_reader import Columns
+    from hvil.streaming import TraceStream
 
 HELD_OUT = 0.2
 FEWEST = 5
@@ -30,6 +31,8 @@ class Data(NamedTuple):
     """Where a policy for these traces can be tried."""
     validation: Traces | None = None
     """Held out of the training set, for early stopping."""
+    stream: "TraceStream | None" = None
+    """Where batches come from if the data does not fit in memory; `training` is then a part of it."""
 
 
 def is_file(source: str) -> bool:
@@ -87,8 +90,11 @@ def drawn(found: Task, count: int, seed: int, test: bool = False) -> Traces:
 
 
 def _from_file(settings: DataSettings, seed: int) -> Data:
+    from hvil.streaming import should_stream
     from hvil.traces_io import load
 
+    if settings.stream == "yes" or (settings.stream == "auto" and should_stream(settings.source)):
+        return _streamed(settings, seed)
     traces = load(settings.source, columns_of(settings))
     if settings.demos > len(traces):
         raise InputError(f"{settings.source}: --demos {settings.demos}, but there are only {len(traces)} traces")
@@ -106,6 +112,27 @@ def _from_file(settings: DataSettings, seed: int) -> Data:
     test = traces[np.sort(order[count : count + held])] if held else None
     training, validation = split_validation(traces[np.sort(order[:count])], settings.validation, seed)
     return Data(keep_annotations(training, settings.annotated_fraction, seed), test, None, validation)
+
+
+def _streamed(settings: DataSettings, seed: int) -> Data:
+    """Held-out traces from the last row group, a part of the rest in memory, and all the rest as a stream."""
+    from hvil.streaming import TraceStream, read_groups, trace_counts
+
+    path = Path(settings.source)
+    groups = np.arange(len(trace_counts(path)))
+    if len(groups) < 2:
+        raise InputError(f"{path}: has one row group and fits in memory; leave out --stream")
+    if settings.demos or settings.annotated_fraction < 1:
+        raise InputError("--demos and --annotated-fraction need the traces in memory; they do not go with --stream")
+    part, held_out = read_groups(path, groups[:1]), read_groups(path, groups[-1:])
+    test, validation = split_validation(held_out, 0.5, seed)
+    return Data(
+        part,
+        test[: settings.test_traces] if settings.test_traces else None,
+        task_of(part.attributes.get("task")),
+        None if validation is None else validation[: max(settings.test_traces, 1)],
+        TraceStream(path, groups[:-1], seed),
+    )
 
 
 def split_validation(traces: Traces, share: float, seed: int) -> tuple[Traces, Traces | None]:

@@ -20,6 +20,7 @@ from hvil.checkpoints import Checkpoints, Snapshot
 from hvil.config import TrainingSettings
 from hvil.errors import InputError
 from hvil.learner import Learner
+from hvil.streaming import TraceStream
 from hvil.traces import Traces
 
 EVALUATIONS = 10
@@ -175,6 +176,7 @@ def train(
     save: Callable[[int], None] | None = None,
     resume: bool = False,
     observers: Sequence[Observer] = (),
+    stream: TraceStream | None = None,
 ) -> Trained:
     """Train a learner in place; at the end it holds the final (or averaged, or best) weights.
 
@@ -188,6 +190,7 @@ def train(
         save: called after each checkpoint with its update, the learner holding the weights it would end with.
         resume: go on from the newest checkpoint, if there is one.
         observers: who records and shows.
+        stream: where batches come from, if `traces` are only a part of a set that does not fit in memory.
 
     Raises:
         FloatingPointError: the loss or the weights are no longer finite; the last good checkpoint stays.
@@ -204,7 +207,8 @@ def train(
         for observer in observers:
             observer.begin(state.update, settings.updates)
         try:
-            _loop(state, learner, replace(traces, metadata={}), settings, evaluate, checkpoints, save, observers)
+            traces = replace(traces, metadata={})
+            _loop(state, learner, traces, settings, evaluate, checkpoints, save, observers, stream)
         finally:
             for observer in observers:
                 observer.end()
@@ -223,6 +227,7 @@ def _loop(
     checkpoints: Checkpoints | None,
     save: Callable[[int], None] | None,
     observers: Sequence[Observer],
+    stream: TraceStream | None,
 ) -> None:
     optimiser = state.optimiser
     size, count = min(settings.batch_size, len(traces)), len(traces)
@@ -230,7 +235,10 @@ def _loop(
     started = time.perf_counter() - state.seconds
     saved = state.update
     while state.update < settings.updates and not (settings.patience and state.since_best >= settings.patience):
-        batch = traces if size == count else traces[state.draw(count, size)]
+        if stream is not None:
+            batch = stream.batch(state.update, settings.batch_size)
+        else:
+            batch = traces if size == count else traces[state.draw(count, size)]
         loss = learner.loss(batch, state.rng, state.update)
         value = loss.total.item()
         if not math.isfinite(value):
