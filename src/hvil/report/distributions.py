@@ -30,7 +30,7 @@ def completed(episode: Episode, learner: Learner, traces: Traces) -> list[Step]:
 def _recurrent(learner: BaselineLearner, episode: Episode) -> Float[np.ndarray, "times choices"]:
     """The probabilities of the actions and ∅ at each time, along what the policy itself saw and did."""
     device = learner.device
-    observations = torch.from_numpy(np.stack(episode.observations)).to(device)
+    observations = torch.from_numpy(learner.seen(np.stack(episode.observations))).to(device)
     before = torch.tensor([learner.terminate, *episode.actions], device=device)
     state = learner.memory.initial(1, device)
     rows = []
