@@ -8,6 +8,7 @@ import torch
 from rich.table import Table
 
 from hvil.bench import exact, system, updates
+from hvil.bench.profile import profile
 from hvil.files import atomic_path
 
 
@@ -59,6 +60,7 @@ def measure(repeats: int, say: Callable[[str], None]) -> dict[str, Any]:
         for domain in updates.DOMAINS:
             say(f"updates of {domain} (compiles on the first run)")
             result[domain] = updates.domain_updates(domain, repeats)
+        result["profile_ms"] = profile(repeats)
         say("growth with trace length and with procedures")
         length, by_length = updates.growth_with_length(repeats)
         procedures, by_procedures = updates.growth_with_procedures(repeats)
