@@ -87,3 +87,6 @@ def ray_cluster(directory: Path) -> Iterator[tuple[str, dict[str, str], list[int
                 continue
         for process in started:
             process.wait()
+        last = Path("/tmp/ray/ray_current_cluster")  # Ray's note of which cluster to join by default
+        if last.is_file() and last.read_text().strip().endswith(f":{port}"):
+            last.unlink()

@@ -65,12 +65,19 @@ def _connected(address: str | None, workers: int) -> Any:
     if address is None:
         paths = [str(Path(__file__).resolve().parents[2]), *(path for path in sys.path if path)]
         environment = {"PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))} | dict.fromkeys(THREADS, "1")
-        options = {"num_cpus": workers, "include_dashboard": False, "runtime_env": {"env_vars": environment}}
+        options = {
+            "address": "local",
+            "num_cpus": workers,
+            "include_dashboard": False,
+            "runtime_env": {"env_vars": environment},
+        }
     try:
         ray.init(**options, log_to_driver=False, logging_level=logging.ERROR, configure_logging=True)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        where = f"--ray-address {address}" if address else "a Ray cluster on this machine"
-        raise InputError(f"{where}: cannot be reached ({' '.join(str(error).split())[:300]})") from error
+    except Exception as error:  # Ray has no type of its own for it
+        reason = " ".join(str(error).split())[:300]
+        if address:
+            raise InputError(f"--ray-address {address}: cannot be reached ({reason})") from error
+        raise OSError(f"Ray could not be started on this machine ({reason})") from error
     return ray
 
 
