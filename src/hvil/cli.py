@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, str] = {
     "demos": "write demonstrations of a task",
     "bench": "measure speed, as ratios in one run",
     "compare": "train learners on the same demonstrations, with intervals and a curve",
+    "explain": "print what was learned as a program",
     "evaluate": "measure a run's error and its roll-outs",
     "fit": "learn a policy from demonstrations",
     "inspect": "describe a trace file and its problems",

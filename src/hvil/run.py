@@ -35,6 +35,7 @@ from hvil.weights import check_weights, load_weights, save_weights
 
 if TYPE_CHECKING:
     from hvil.evaluation import Evaluation
+    from hvil.explain import Explanation
 
 MODEL, METRICS = "model.safetensors", "metrics.jsonl"
 
@@ -85,6 +86,12 @@ class Run:
         task = task_of(traces.attributes.get("task")) if rollouts and traces.metadata else None
         training = self.data.training if self.knows_data else None
         return evaluate(self.learner, traces, training, task, self.config.graph.procedures)
+
+    def explain(self, **options: Any) -> "Explanation":
+        """What the policy learned, as a program (`hvil.explain.explain` has the options)."""
+        from hvil.explain import explain
+
+        return explain(self, **options)
 
     @property
     def knows_data(self) -> bool:

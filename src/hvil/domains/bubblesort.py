@@ -27,7 +27,7 @@ from hvil.domains.bubblesort_teacher import (
     teach,
     teacher_length,
 )
-from hvil.domains.task import Task, random_generator, terminate_action
+from hvil.domains.task import Quantity, Task, random_generator, terminate_action
 from hvil.errors import InputError
 from hvil.traces import Traces
 
@@ -79,6 +79,18 @@ class BubbleSortTask(Task):
     def observation_names(self) -> tuple[str, ...]:
         """22 numbers, and the length unless the argument is off."""
         return observation_names(self.length_argument)
+
+    @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """The two numbers, whether a pointer is at an end, and the length."""
+        found = (
+            Quantity("value1", f"observation[..., :{VALUES}].argmax(-1)", "value"),
+            Quantity("value2", f"observation[..., {VALUE2}:{POINTER2_AT_END}].argmax(-1)", "value"),
+            Quantity("pointer1_at_end", f"observation[..., {POINTER1_AT_END}] > 0.5", "truth"),
+            Quantity("pointer2_at_end", f"observation[..., {POINTER2_AT_END}] > 0.5", "truth"),
+        )
+        length = Quantity("length", f"np.rint(observation[..., {LENGTH}] * {LENGTH_SCALE:g})", "count")
+        return (*found, length) if self.length_argument else found
 
     @property
     def default_call_graph(self) -> Mapping[str, Any]:

@@ -12,10 +12,11 @@ step. A crash ends the episode too, without success.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import gymnasium
 import numpy as np
+from jaxtyping import Float, Num
 
 from hvil.errors import InputError
 from hvil.traces import Traces
@@ -48,6 +49,23 @@ def independent_seed(seed: int) -> int:
     return int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint64)[0])
 
 
+class Quantity(NamedTuple):
+    """Something that a task's observation says, in the words of a reader: `front_is_clear`, `value1`, `length`."""
+
+    name: str
+    expression: str
+    """Python over `observation` (one, or any number of them along the first axes), for programs that are written."""
+    kind: str
+    """`truth`; `number`; `count` (a whole number that steps may be counted against); any other word: whole numbers
+    that may be compared with others of the same word."""
+
+    def of(self, observations: Num[np.ndarray, "R D"]) -> Float[np.ndarray, "R"]:
+        """Its value at each observation."""
+        # The expressions stand in our own source, next to the observations that they read.
+        value = eval(self.expression, {"observation": observations, "np": np})
+        return np.asarray(value, dtype=np.float64)
+
+
 @runtime_checkable
 class Task(Protocol):
     """A domain with its teacher: where demonstrations come from, and where a policy is tried."""
@@ -67,6 +85,11 @@ class Task(Protocol):
     @property
     def default_call_graph(self) -> str | Mapping[str, Any]:
         """The call graph to learn when the user names none, as `hvil.callgraph` reads it."""
+
+    @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """What a flat observation says, for people who read a learned program; by default its columns."""
+        return ()
 
     def demonstrations(self, count: int, seed: int, progress: Callable[[int], None] | None = None) -> Traces:
         """Teacher traces, annotated where the teacher has a call structure; the same seed, the same arrays.

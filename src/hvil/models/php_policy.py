@@ -158,6 +158,10 @@ class PhpPolicy:
         """How many numbers an observation has."""
         return self.network.width
 
+    def choices(self, features: Num[np.ndarray, "M D"], tops: Tops) -> Int[np.ndarray, "M"]:
+        """The most likely PHP step of each active frame."""
+        return np.asarray(self._log_probabilities(_flat(features, len(features)), tops).argmax(axis=1))
+
     def _log_probabilities(self, features: Float[np.ndarray, "M D"], tops: Tops) -> Float[np.ndarray, "M U"]:
         with torch.no_grad():
             rows = torch.from_numpy(features).to(self._device)

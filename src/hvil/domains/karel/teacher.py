@@ -9,7 +9,7 @@ from hvil.domains.karel.interpreter import procedure_calls
 from hvil.domains.karel.printer import print_program
 from hvil.domains.karel.programs import named_or_file
 from hvil.domains.karel.syntax import ACTIONS, OBSERVATIONS
-from hvil.domains.task import Task
+from hvil.domains.task import Quantity, Task
 from hvil.errors import InputError
 from hvil.traces import Annotations, Traces
 
@@ -47,6 +47,11 @@ class KarelTask(Task):
     def observation_names(self) -> tuple[str, ...]:
         """The four sensors of the robot."""
         return OBSERVATIONS
+
+    @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """The four sensors as truth values."""
+        return tuple(Quantity(name, f"observation[..., {i}] > 0.5", "truth") for i, name in enumerate(OBSERVATIONS))
 
     @property
     def default_call_graph(self) -> str:

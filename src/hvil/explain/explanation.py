@@ -1,0 +1,193 @@
+"""What a policy learned, as a program with its fidelity: `explain` does the whole way from a run to the text."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hvil.callgraph import CallGraph
+from hvil.domains.task import Task, independent_seed
+from hvil.errors import InputError
+from hvil.explain.episodes import ProcedurePolicy, Recording, record
+from hvil.explain.execution import Facts, Program
+from hvil.explain.extraction import extract
+from hvil.explain.inlining import inlined
+from hvil.explain.loops import with_for_loops
+from hvil.explain.printing import print_procedure, print_program
+from hvil.explain.synthesis import END
+from hvil.explain.text import TextProgram, text_agreement
+from hvil.explain.vocabulary import MANY, Vocabulary, truths_recognised, vocabulary
+from hvil.traces import Traces
+
+if TYPE_CHECKING:
+    from hvil.run import Run
+
+EPISODES = 2_000
+"""Roll-outs that a program is extracted from."""
+FRESH = 1_000
+"""Other roll-outs, on which its fidelity is measured."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A policy as a program."""
+
+    source: str
+    """Python text: the root first, then what it calls."""
+    lines: int
+    """Of the source."""
+    policy_agreement: float
+    """Share of fresh episodes on which the program does exactly what the policy does."""
+    teacher_agreement: float
+    """Share of them on which it does exactly what the teacher does."""
+    episodes: int
+    """How many these are."""
+    rolled_out: bool
+    """Whether they are roll-outs in the task's environment; else the policy was run along traces."""
+    unused: tuple[str, ...]
+    """Procedures that were never called."""
+    absorbed: tuple[str, ...]
+    """Procedures that were called, but whose work the program does without them."""
+    program: Program = field(repr=False)
+    words: Vocabulary = field(repr=False)
+    graph: CallGraph = field(repr=False)
+    task: Task | None = field(repr=False)
+    study: Recording = field(repr=False)
+    """The episodes that the program was extracted from."""
+    fresh: Traces = field(repr=False)
+    """The teacher's traces of the episodes that it was measured on, and what the policy did there:"""
+    checked: Recording = field(repr=False)
+
+    @property
+    def fidelity(self) -> str:
+        """The two agreements in words."""
+        kind = "fresh roll-outs" if self.rolled_out else "traces"
+        return (
+            f"agrees with the policy on {self.policy_agreement:.1%} and with the teacher on "
+            f"{self.teacher_agreement:.1%} of {self.episodes:,} {kind}"
+        )
+
+    def procedure(self, name: str) -> str:
+        """The text of one procedure, by its name in the call graph."""
+        index = self.graph.procedure_index(name)
+        if index not in self.program.blocks:
+            why = "was never called" if name in self.unused else "is not needed: the program does its work elsewhere"
+            raise InputError(f"the procedure {name!r} {why}; the program has {', '.join(self.procedures)}")
+        return "\n".join(print_procedure(self.words, index, self.program.blocks[index])) + "\n"
+
+    @property
+    def procedures(self) -> tuple[str, ...]:
+        """The procedures of the program, by their names in the call graph."""
+        return tuple(self.graph.procedures[index] for index in self.program.blocks)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        return {
+            "source": self.source,
+            "lines": self.lines,
+            "policy_agreement": self.policy_agreement,
+            "teacher_agreement": self.teacher_agreement,
+            "episodes": self.episodes,
+            "rolled_out": self.rolled_out,
+            "procedures": list(self.procedures),
+            "unused": list(self.unused),
+            "absorbed": list(self.absorbed),
+        }
+
+    def __str__(self) -> str:
+        return self.source
+
+
+def explain(
+    learned: "Run | ProcedurePolicy",
+    task: Task | None = None,
+    traces: Traces | None = None,
+    *,
+    inline: bool = False,
+    episodes: int = EPISODES,
+    fresh: int = FRESH,
+    seed: int = 0,
+) -> Explanation:
+    """Extract the program of a policy, and measure how faithful it is.
+
+    Args:
+        learned: a run, or a policy of procedures.
+        task: where to roll out; by default that of the run. None: the policy is run along traces.
+        traces: for policies without a task; by default the run's own. The second half serves to measure.
+        inline: write procedures that are called in one place, or take one step, where they are called.
+        episodes: roll-outs to extract from.
+        fresh: other roll-outs to measure on.
+        seed: of the roll-outs' initial states.
+
+    Raises:
+        InputError: the policy has no procedures, or there is nothing to run it on.
+    """
+    policy, task, traces, names = _parts(learned, task, traces)
+    if min(episodes, fresh) < 1:
+        raise InputError(f"{episodes} and {fresh} episodes: at least 1 of each kind is needed")
+    if task is not None:
+        study = task.test_demonstrations(episodes, independent_seed(seed))
+        measure = task.test_demonstrations(fresh, independent_seed(seed + 1))
+    else:
+        assert traces is not None
+        study, measure = traces[: -(-len(traces) // 2)], traces[len(traces) // 2 :]
+    recording, checked = record(policy, study, task), record(policy, measure, task)
+    width = recording.observations.shape[1]
+    words = truths_recognised(vocabulary(policy.graph, task, names, width), recording.observations)
+    found = extract(recording, policy.graph, Facts(words, recording))
+    program = inlined(found.program) if inline else found.program
+    program = with_for_loops(program, words)
+    source = print_program(words, program)
+    root = words.procedures[program.root]
+    taught = np.full(len(measure.observations), END, dtype=np.int64)
+    taught[np.arange(len(measure.actions)) + np.repeat(np.arange(len(measure)), measure.lengths)] = measure.actions
+    demonstrated = measure.observations.reshape(len(measure.observations), -1)
+    by_policy = TextProgram(source, words, root, words.rows(checked.observations))
+    by_teacher = TextProgram(source, words, root, words.rows(demonstrated))
+    name = policy.graph.procedures
+    return Explanation(
+        source,
+        len(source.splitlines()),
+        float(text_agreement(by_policy, checked.offsets, checked.actions).mean()),
+        float(text_agreement(by_teacher, measure.observation_offsets, taught).mean()),
+        len(measure),
+        task is not None,
+        tuple(name[h] for h in found.unused),
+        tuple(name[h] for h in range(len(name)) if h not in found.unused and h not in program.blocks),
+        program,
+        words,
+        policy.graph,
+        task,
+        recording,
+        measure,
+        checked,
+    )
+
+
+def _parts(
+    learned: "Run | ProcedurePolicy", task: Task | None, traces: Traces | None
+) -> tuple[ProcedurePolicy, Task | None, Traces | None, tuple[str, ...]]:
+    """The policy, where to run it, and the names of its observations."""
+    from hvil.run import Run
+    from hvil.sources import task_of
+
+    names: tuple[str, ...] = ()
+    policy: object = learned
+    if isinstance(learned, Run):
+        names, policy = learned.config.observation_names, learned.policy
+        if task is None and traces is None:
+            task = task_of(learned.config.task)
+            if task is None:
+                traces = learned.data.test if learned.data.test is not None else learned.data.training
+    if not isinstance(policy, ProcedurePolicy):
+        raise InputError("this policy has no procedures to explain (an LSTM, a feed-forward network or a Stack-RNN)")
+    if task is None and traces is None:
+        raise InputError("no roll-outs are possible without a task or traces to run the policy on")
+    if task is None and traces is not None and len(traces) < 2:
+        raise InputError("a program needs at least 2 traces: to be found, and to be measured on")
+    if task is not None and task.action_names != policy.graph.action_names:
+        raise InputError(f"{task.name}: its actions are not the policy's")
+    shape = None if traces is None else traces.observation_shape
+    if shape is not None and int(np.prod(shape)) > MANY:
+        raise InputError(f"observations of {int(np.prod(shape))} numbers are too many to be named in a program")
+    return policy, task, traces, names
