@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "explain": "print what was learned as a program",
     "evaluate": "measure a run's error and its roll-outs",
     "fit": "learn a policy from demonstrations",
+    "infer": "write the call structure of given traces, as data",
     "inspect": "describe a trace file and its problems",
     "graph": "show a call graph as text, Graphviz DOT or JSON",
     "reproduce": "run a figure of the paper, or an experiment of your own, and judge its claims",

@@ -16,7 +16,7 @@ from hvil.explain.loops import with_for_loops
 from hvil.explain.printing import print_procedure, print_program
 from hvil.explain.synthesis import END
 from hvil.explain.text import TextProgram, text_agreement
-from hvil.explain.vocabulary import MANY, Vocabulary, truths_recognised, vocabulary
+from hvil.explain.vocabulary import MANY, Vocabulary, recognised, vocabulary
 from hvil.traces import Traces
 
 if TYPE_CHECKING:
@@ -122,18 +122,13 @@ def explain(
     Raises:
         InputError: the policy has no procedures, or there is nothing to run it on.
     """
-    policy, task, traces, names = _parts(learned, task, traces)
-    if min(episodes, fresh) < 1:
-        raise InputError(f"{episodes} and {fresh} episodes: at least 1 of each kind is needed")
-    if task is not None:
-        study = task.test_demonstrations(episodes, independent_seed(seed))
-        measure = task.test_demonstrations(fresh, independent_seed(seed + 1))
-    else:
-        assert traces is not None
-        study, measure = traces[: -(-len(traces) // 2)], traces[len(traces) // 2 :]
+    policy, task, names = _parts(learned, task, traces)
+    study, measure = _sets(learned, task, traces, (episodes, fresh), seed)
+    if study.observations[0].size > MANY and not getattr(task, "quantities", ()):
+        raise InputError(f"observations of {study.observations[0].size} numbers are too many to be named in a program")
     recording, checked = record(policy, study, task), record(policy, measure, task)
     width = recording.observations.shape[1]
-    words = truths_recognised(vocabulary(policy.graph, task, names, width), recording.observations)
+    words = recognised(vocabulary(policy.graph, task, names, width), recording.observations)
     found = extract(recording, policy.graph, Facts(words, recording))
     program = inlined(found.program) if inline else found.program
     program = with_for_loops(program, words)
@@ -166,28 +161,42 @@ def explain(
 
 def _parts(
     learned: "Run | ProcedurePolicy", task: Task | None, traces: Traces | None
-) -> tuple[ProcedurePolicy, Task | None, Traces | None, tuple[str, ...]]:
+) -> tuple[ProcedurePolicy, Task | None, tuple[str, ...]]:
     """The policy, where to run it, and the names of its observations."""
     from hvil.run import Run
     from hvil.sources import task_of
 
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = () if traces is None else traces.observation_names
     policy: object = learned
     if isinstance(learned, Run):
         names, policy = learned.config.observation_names, learned.policy
         if task is None and traces is None:
             task = task_of(learned.config.task)
-            if task is None:
-                traces = learned.data.test if learned.data.test is not None else learned.data.training
     if not isinstance(policy, ProcedurePolicy):
         raise InputError("this policy has no procedures to explain (an LSTM, a feed-forward network or a Stack-RNN)")
-    if task is None and traces is None:
-        raise InputError("no roll-outs are possible without a task or traces to run the policy on")
-    if task is None and traces is not None and len(traces) < 2:
-        raise InputError("a program needs at least 2 traces: to be found, and to be measured on")
     if task is not None and task.action_names != policy.graph.action_names:
         raise InputError(f"{task.name}: its actions are not the policy's")
-    shape = None if traces is None else traces.observation_shape
-    if shape is not None and int(np.prod(shape)) > MANY:
-        raise InputError(f"observations of {int(np.prod(shape))} numbers are too many to be named in a program")
-    return policy, task, traces, names
+    return policy, task, names
+
+
+def _sets(
+    learned: "Run | ProcedurePolicy", task: Task | None, traces: Traces | None, counts: tuple[int, int], seed: int
+) -> tuple[Traces, Traces]:
+    """The teacher's traces to extract from, and others to measure on."""
+    from hvil.run import Run
+
+    if task is not None:
+        if min(counts) < 1:
+            raise InputError(f"{counts[0]} and {counts[1]} roll-outs: at least 1 of each kind is needed")
+        study, fresh = (task.test_demonstrations(n, independent_seed(seed + i)) for i, n in enumerate(counts))
+        return study, fresh
+    if traces is None and isinstance(learned, Run):
+        if learned.data.test is not None:
+            return learned.data.training, learned.data.test
+        traces = learned.data.training
+    if traces is None:
+        raise InputError("no roll-outs are possible: name a task, or traces to run the policy along")
+    if len(traces) < 2:
+        raise InputError("a program needs at least 2 traces: to be found, and to be measured on")
+    half = len(traces) // 2
+    return traces[:half], traces[half:]

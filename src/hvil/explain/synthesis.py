@@ -123,8 +123,6 @@ def choice(true: int, then: Meaning, otherwise: Meaning) -> Meaning:
 def loop(true: int, body: Meaning, everything: int) -> Meaning:
     """`while`: where the body fails, or would do nothing for ever, it fails."""
     bad = true & (body.fails | body.idle)
-    if not true & ~bad:
-        return Meaning(body.images, everything, 0)
     while True:
         worse = bad
         for i in bits(true & ~bad):

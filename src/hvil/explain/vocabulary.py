@@ -7,7 +7,7 @@ counter and its last step. Names come from data, so they are made into identifie
 import builtins
 import keyword
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -118,12 +118,13 @@ class Vocabulary:
         """A condition."""
         if not condition.clauses:
             return "False"
-        if any(not clause for clause in condition.clauses):
-            return "True"
-        return " or ".join(self._conjunction(clause) for clause in condition.clauses)
-
-    def _conjunction(self, clause: Iterable[Literal]) -> str:
-        return " and ".join(self.literal_text(part) for part in clause)
+        shared = [part for part in condition.clauses[0] if all(part in clause for clause in condition.clauses)]
+        rest = [[part for part in clause if part not in shared] for clause in condition.clauses]
+        texts = [self.literal_text(part) for part in shared]
+        if all(rest):
+            options = " or ".join(" and ".join(map(self.literal_text, clause)) for clause in rest)
+            texts.append(f"({options})" if texts and len(rest) > 1 else options)
+        return " and ".join(texts) or "True"
 
     def count_text(self, loop: For) -> str:
         """How often a `for` runs."""
@@ -148,18 +149,20 @@ def vocabulary(graph: CallGraph, task: Task | None, observation_names: Sequence[
     )
 
 
-def truths_recognised(words: Vocabulary, observations: Num[np.ndarray, "R D"]) -> Vocabulary:
-    """The vocabulary with columns that hold only 0 and 1 as truth values."""
-    return Vocabulary(
-        tuple(
-            Quantity(q.name, f"{q.expression} > 0.5", "truth")
-            if q.kind == "number" and np.isin(q.of(observations), (0, 1)).all()
-            else q
-            for q in words.quantities
-        ),
-        words.actions,
-        words.procedures,
-    )
+def recognised(words: Vocabulary, observations: Num[np.ndarray, "R D"]) -> Vocabulary:
+    """The vocabulary with columns of 0 and 1 as truth values, and of whole numbers as such."""
+
+    def kind(quantity: Quantity) -> Quantity:
+        values = quantity.of(observations)
+        if quantity.kind != "number":
+            return quantity
+        if np.isin(values, (0, 1)).all():
+            return Quantity(quantity.name, f"{quantity.expression} > 0.5", "truth")
+        whole = bool((values == np.rint(values)).all())
+        # A word of its own: nothing is known about what it could be compared with.
+        return quantity._replace(kind=f"whole {quantity.name}") if whole else quantity
+
+    return Vocabulary(tuple(map(kind, words.quantities)), words.actions, words.procedures)
 
 
 def identifiers(names: Sequence[str]) -> list[str]:

@@ -70,24 +70,36 @@ class ExactLearner(nn.Module):
 
     def infer(self, traces: Traces, rng: np.random.Generator | None = None) -> Structure:
         """The call structure of each trace: the most likely one, or with a generator one from the posterior."""
-        parts = [self._infer_one(index, trace, rng) for index, trace in enumerate(traces)]
-        return Structure(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        return infer_exactly(self.generative, traces, self.config, self.limits, rng)
 
-    def _infer_one(self, index: int, trace: Traces, rng: np.random.Generator | None) -> Structure:
-        # One trace at a time: a test set is larger than a batch, and its tables would be too.
+
+def infer_exactly(
+    policy: PolicyNetwork,
+    traces: Traces,
+    config: Config,
+    limits: Limits | None = None,
+    rng: np.random.Generator | None = None,
+) -> Structure:
+    """The most likely call structure of each trace under any policy of procedures, or one drawn from the posterior."""
+    parts = []
+    # One trace at a time: a test set is larger than a batch, and its tables would be too.
+    for index, trace in enumerate(traces):
         with torch.no_grad():
-            table, log_probs = self.evaluated(trace)
+            table, log_probs = evaluated(policy, trace, config, limits)
         found = exact.viterbi(table, log_probs) if rng is None else exact.sample(table, log_probs, 1, rng)
-        return Structure(
-            np.full(len(found.row), index),
-            found.time,
-            table.procedure[found.row],
-            table.counter[found.row],
-            table.last[found.row],
-            found.depth,
-            found.choice,
-            exact.step_log_posterior(table, log_probs, found),
+        parts.append(
+            Structure(
+                np.full(len(found.row), index),
+                found.time,
+                table.procedure[found.row],
+                table.counter[found.row],
+                table.last[found.row],
+                found.depth,
+                found.choice,
+                exact.step_log_posterior(table, log_probs, found),
+            )
         )
+    return Structure(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def evaluated(

@@ -160,7 +160,8 @@ class PhpPolicy:
 
     def choices(self, features: Num[np.ndarray, "M D"], tops: Tops) -> Int[np.ndarray, "M"]:
         """The most likely PHP step of each active frame."""
-        return np.asarray(self._log_probabilities(_flat(features, len(features)), tops).argmax(axis=1))
+        seen = input_features(self.network.inputs, features, len(features))
+        return np.asarray(self._log_probabilities(seen, tops).argmax(axis=1))
 
     def _log_probabilities(self, features: Float[np.ndarray, "M D"], tops: Tops) -> Float[np.ndarray, "M U"]:
         with torch.no_grad():
