@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+
 from hvil.callgraph import CallGraph, call_graph
 from hvil.domains.karel import ACTIONS
 from hvil.machine.batched import Tops
@@ -57,5 +58,3 @@ def program_f(redundant: bool = False) -> TablePolicy:
 
     procedures = {"root": root, "step": decide, "copy": decide, "spare": decide}
     return karel_policy(procedures, {"root": ["step", "copy", "spare"]})
-
-

@@ -229,7 +229,7 @@ def tree_block(events: Table, leaves: int) -> Block:
         if tree.children_left[node] < 0:
             step = int(fitted.classes_[int(np.argmax(tree.value[node][0]))])
             return (Return(),) if step == END else (Step(step),)
-        then, otherwise = block(tree.children_right[node]), block(tree.children_left[node])
+        then, otherwise = block(int(tree.children_right[node])), block(int(tree.children_left[node]))
         if then == otherwise:
             return then
         test = Comparison(names[tree.feature[node]], float(tree.threshold[node]))
