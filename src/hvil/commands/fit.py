@@ -155,14 +155,11 @@ def _compare(
 
 
 def _report(out: Any) -> None:
-    """Write the run's report, where this version can make one."""
-    from importlib.util import find_spec
+    """Write the run's report; what it says of itself goes to standard error, as progress does."""
+    from contextlib import redirect_stdout
+    from sys import stderr
 
-    if find_spec("hvil.commands.report") is not None:
-        from contextlib import redirect_stdout
-        from sys import stderr
+    from hvil.cli import main
 
-        from hvil.cli import main
-
-        with redirect_stdout(stderr):
-            main(["report", str(out)])
+    with redirect_stdout(stderr):
+        main(["report", str(out)])
