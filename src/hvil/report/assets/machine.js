@@ -15,7 +15,7 @@ class Names {
     order.forEach((procedure, place) => this.slots.set(procedure, place));
   }
 
-  procedure(index) { return index < 0 ? 'policy' : this.graph.procedures[index]; }
+  procedure(index) { return index < 0 ? 'the policy' : this.graph.procedures[index]; }
 
   /** The style class of a procedure; colours repeat with stripes. */
   style(index) {

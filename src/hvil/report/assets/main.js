@@ -105,6 +105,7 @@ function main() {
   byId('observation-panel').classList.toggle('hidden', !data.observations.length);
   byId('graph').classList.toggle('hidden', !data.graph);
   byId('program').classList.toggle('hidden', !data.program);
+  byId('structure').classList.toggle('hidden', !data.graph && !data.program);
   byId('training').classList.toggle('hidden', !data.curves.length);
   new Player(data, names);
   if (data.graph) drawGraph(data, names);
