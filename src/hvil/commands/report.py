@@ -53,15 +53,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _program(loaded: "Run") -> "Program | None":
-    """The extracted program, if there are procedures to explain."""
-    from importlib import import_module
-    from importlib.util import find_spec
-
+    """The extracted program, of a run on a known task: without its few predicates the search may take minutes."""
     from hvil.errors import InputError
+    from hvil.explain import explain
 
-    if find_spec("hvil.explain") is None:
+    if loaded.config.task is None:
         return None
     try:
-        return cast("Program", import_module("hvil.explain").explain(loaded))
+        return cast("Program", explain(loaded))
     except InputError:
         return None
