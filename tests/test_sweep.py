@@ -127,6 +127,14 @@ def test_the_key_of_a_cell_tells_contents_apart():
     assert Cell.from_mapping(json.loads(json.dumps(cell.to_mapping()))).key == cell.key
 
 
+def test_a_baseline_stays_the_same_when_settings_of_procedures_change():
+    cell = Cell("karel:F", 10, 0, {"model": "lstm", "updates": 5})
+    beside = {"hidden": 7, "entropy_weight": 0.5, "call_graph": "tree:5x3"}
+    assert Cell("karel:F", 10, 0, {"model": "lstm", "updates": 5, **beside}).key == cell.key
+    assert Cell("karel:F", 10, 0, {"model": "lstm", "updates": 6}).key != cell.key
+    assert Cell("karel:F", 10, 0, {"updates": 5, **beside}).key != Cell("karel:F", 10, 0, {"updates": 5}).key
+
+
 def test_learners_are_named_with_their_settings():
     found = variants("hvil,lstm:learning_rate=0.003,updates=80,feedforward:last_action=false", "bubblesort")
     assert [learner.name for learner in found] == [

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 Progress = Callable[[float], None]
 """Called now and then with the share of a cell that is done."""
 
+READ_BY_BASELINES = {"model", "network", "units", "layers", "last_action"}
+"""The model settings that matter to an LSTM, a feed-forward policy or a Stack-RNN."""
+
 CURVE = ("update", "error", "training_error")
 
 
@@ -52,6 +55,7 @@ class Cell:
         words = f"{self.task}-{self.settings.get('model', 'hvil')}-{self.demos}-{self.run}"
         # Fields at their defaults do not count, so that records stay valid when a field is added.
         contents = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        contents["settings"] = relevant(self.settings)
         defaults = {entry.name: entry.default for entry in fields(self)}
         told = {name: value for name, value in contents.items() if value != defaults[name]}
         digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:10]
@@ -78,6 +82,16 @@ class Cell:
             raise InputError(f"{self.key}: a pool of {self.pool} has not {self.demos} + {self.test_traces} traces")
         task(self.task)
         split_settings(self.settings)
+
+
+def relevant(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that the learner reads: a baseline is the same whatever the procedures beside it look like."""
+    from hvil.config import ModelSettings
+
+    if settings.get("model", "hvil") in ("hvil", "exact"):
+        return dict(settings)
+    others = {entry.name for entry in fields(ModelSettings)} - READ_BY_BASELINES | {"call_graph"}
+    return {name: value for name, value in settings.items() if name not in others}
 
 
 class SplitSettings(NamedTuple):

@@ -27,14 +27,13 @@ def variants(text: str, task: str, overrides: Mapping[str, Any] | None = None) -
     found = []
     for words in _split(text):
         model, *assignments = words
-        settings = {"model": model, **preset(task, model), **(overrides or {})}
+        best = _best(task, model) if BEST in assignments else {}
+        settings = {"model": model, **preset(task, model), **best, **(overrides or {})}
         settings.pop("demos", None)
         for assignment in assignments:
-            if assignment == BEST:
-                settings |= _best(task, model)
-                continue
             name, _, value = assignment.partition("=")
-            settings[name] = _value(value)
+            if assignment != BEST:
+                settings[name] = _value(value)
         split_settings(settings)
         found.append(Variant(f"{model}:{','.join(assignments)}" if assignments else model, settings))
     names = [variant.name for variant in found]
