@@ -11,7 +11,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
-WIDTH, COLOURS = 1280, 128
+WIDTH, COLOURS = 1280, 256
 
 
 def main(report: str, step: int) -> None:
@@ -22,10 +22,14 @@ def main(report: str, step: int) -> None:
             page = browser.new_page(viewport={"width": WIDTH, "height": 1000}, color_scheme=scheme)
             page.goto(Path(report).resolve().as_uri())
             page.locator("#slider").fill(str(step))
+            page.locator("#slider").blur()
             bottom = page.evaluate("document.getElementById('structure').getBoundingClientRect().bottom")
-            page.screenshot(path=IMAGES / name, clip={"x": 0, "y": 0, "width": WIDTH, "height": bottom + 16})
+            clip = {"x": 0, "y": 0, "width": WIDTH, "height": bottom + 16}
+            page.screenshot(path=IMAGES / name, clip=clip, full_page=True)
             picture = Image.open(IMAGES / name).convert("RGB")
-            picture.quantize(COLOURS, method=Image.Quantize.FASTOCTREE).save(IMAGES / name, optimize=True)
+            picture.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(
+                IMAGES / name, optimize=True
+            )
         browser.close()
 
 

@@ -85,7 +85,10 @@ def _uri(picture: Picture, width: int) -> str:
         size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
         image = image.resize(size, Image.Resampling.LANCZOS)
     stream = io.BytesIO()
-    # The octree keeps the colours of small things, such as a robot; the median cut gives them away.
-    few = image.quantize(COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    # With few colours the median cut is exact; with many it gives away those of small things, such as a robot, and the
+    # octree keeps them.
+    exact = image.getcolors(256) is not None
+    method = Image.Quantize.MEDIANCUT if exact else Image.Quantize.FASTOCTREE
+    few = image.quantize(256 if exact else COLOURS, method=method, dither=Image.Dither.NONE)
     few.save(stream, "PNG", compress_level=9)
     return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode("ascii")

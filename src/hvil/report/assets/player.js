@@ -5,6 +5,9 @@ const KINDS = {
   failure: { sign: '✗', group: 'Failure', one: 'A failure' },
   other: { sign: '≠', group: 'Success, not as the teacher', one: 'Another way' },
 };
+/** The choices worth a row: the one that was taken, and those that p or q gives at least a thousandth. */
+const likely = (chosen, p, q) => p.map((_, choice) => choice).filter((choice) => choice === chosen || p[choice] > 0 || (q && q[choice] > 0));
+
 const kindOf = (episode) => (!episode.success ? 'failure' : episode.divergence === null ? 'success' : 'other');
 
 class Player {
@@ -16,9 +19,6 @@ class Player {
     this.timeline = new Timeline(names, { go: (step) => { this.pause(); this.go(step); }, peek: (step) => this.peek(step) });
     this.listEpisodes();
     this.listen();
-    // Room for the longest distribution, so that the page below stays where it is.
-    const choices = Math.max(...data.episodes.flatMap((episode) => episode.steps.map((step) => step[1].filter((p) => p >= 0).length)));
-    byId('distribution').style.minHeight = `${56 + 23.5 * choices}px`;
     this.choose(0);
   }
 
@@ -98,6 +98,7 @@ class Player {
     byId('slider').max = this.end;
     byId('episode-facts').replaceChildren(...this.facts());
     byId('picture').classList.toggle('hidden', !this.episode.pictures.length);
+    this.tallest = 0;
     this.timeline.show(this.episode);
     this.peeked = null;
     this.go(0);
@@ -164,7 +165,7 @@ class Player {
     player.dataset.shown = index;
     player.dataset.time = time;
     this.showPicture(time);
-    byId('distribution').replaceChildren(...this.distribution(step));
+    this.showDistribution(step);
     byId('stack').replaceChildren(...this.stack(step));
     this.showObservation(time);
     // Not `disabled`, which would take the focus away from the button that was just used.
@@ -198,6 +199,14 @@ class Player {
     byId('picture-caption').textContent = `time ${time} of ${this.episode.times}`;
   }
 
+  /** The panel never shrinks within an episode, so that the page below does not jump at every step. */
+  showDistribution(step) {
+    const panel = byId('distribution');
+    panel.replaceChildren(...this.distribution(step));
+    this.tallest = Math.max(this.tallest, panel.lastChild.getBoundingClientRect().bottom - panel.getBoundingClientRect().top);
+    panel.style.minHeight = `${this.tallest}px`;
+  }
+
   /** One row a choice, with bars for p and q. */
   distribution(step) {
     if (!step) return [h('p', { class: 'empty' }, 'The episode is over.')];
@@ -214,7 +223,8 @@ class Player {
     };
     const q = step.posterior;
     const hasQ = Boolean(q) || this.data.episodes.some((episode) => episode.steps.some((entry) => entry.length > 2));
-    const choices = step.policy.map((_, choice) => choice).filter((choice) => step.policy[choice] >= 0 || (q && q[choice] >= 0));
+    const choices = likely(step.choice, step.policy, q);
+    const others = step.policy.map((_, choice) => choice).filter((choice) => step.policy[choice] >= 0 && !choices.includes(choice));
     const rows = choices.map((choice) => h('tr', { class: choice === step.choice ? 'chosen' : '' },
       h('th', { scope: 'row' }, names.choice(step.procedure, choice), choice === step.choice ? h('span', { class: 'taken' }, ' taken') : null),
       ...cell(step.policy, choice, 'p'),
@@ -222,8 +232,9 @@ class Player {
     const head = h('tr', {}, h('th', { scope: 'col' }, step.procedure < 0 ? 'action' : `step of ${names.procedure(step.procedure)}`),
       h('th', { scope: 'col' }, h('span', { class: 'key p' }), 'p, policy'),
       hasQ ? h('th', { scope: 'col' }, h('span', { class: 'key q' }), 'q, posterior') : null);
-    const note = !hasQ ? null : q ? 'q has seen the teacher’s whole trace.' : 'No q here: the episode is no longer on the teacher’s trace.';
-    return [h('table', { class: 'distribution' }, h('thead', {}, head), h('tbody', {}, ...rows)), note ? h('p', { class: 'note' }, note) : null].filter(Boolean);
+    const less = others.length ? `Less than 0.1%: ${others.map((choice) => names.choice(step.procedure, choice)).join(', ')}. ` : '';
+    const seen = !hasQ ? '' : q ? 'q has seen the teacher’s whole trace.' : 'No q here: the episode is no longer on the teacher’s trace.';
+    return [h('table', { class: 'distribution' }, h('thead', {}, head), h('tbody', {}, ...rows)), h('p', { class: 'note' }, `${less}${seen}`)];
   }
 
   stack(step) {
