@@ -1,5 +1,6 @@
 """From a table to its figure: run what is missing, collect, draw, judge, write it down. `hvil reproduce` is this."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,10 @@ from hvil.files import write_text
 
 PAGE = "README.md"
 """The name under which hosts of repositories show a directory."""
+
+
+WRITE_SECONDS = 60.0
+"""Between two writings of the collected records while a sweep runs."""
 
 
 class Shown(NamedTuple):
@@ -58,7 +63,13 @@ def run_experiment(
 
     total = len({cell.key for cell in cells.values()})
 
+    written = time.monotonic()
+
     def progress(share: float) -> None:
+        nonlocal written
+        if time.monotonic() - written >= WRITE_SECONDS:  # so that what there is can be drawn, and kept, meanwhile
+            write_results(found(), directory)
+            written = time.monotonic()
         on_progress(share, sum(1 for _ in store.glob("[!.]*.json")), total)
 
     try:
