@@ -86,9 +86,10 @@ def test_annotated_traces_equal_the_naive_twin(annotated: float, estimator: str)
     assert_equals_naive_twin(make_learner(graph, annotations="use", estimator=estimator), traces)
 
 
-def test_images_equal_the_naive_twin() -> None:
+@pytest.mark.parametrize("encoder", ["separate", "shared"])
+def test_images_equal_the_naive_twin(encoder: str) -> None:
     graph, shape = GRAPHS["tree"], (16, 16)
-    learner = make_learner(graph, shape, network="convnet")
+    learner = make_learner(graph, shape, network="convnet", encoder=encoder)
     pixels = make_traces(graph, [[0, 1], [1]], shape=shape)
     traces = Traces(
         (np.abs(pixels.observations) * 80).clip(0, 255).astype(np.uint8),
@@ -131,6 +132,18 @@ def test_a_weight_that_is_not_a_number_shows_in_the_loss(name: str) -> None:
 def test_input_sparsity_is_refused_where_there_are_no_columns() -> None:
     with pytest.raises(InputError, match="input sparsity needs the network mlp"):
         make_learner(GRAPHS["tree"], (16, 16), network="convnet", input_sparsity=0.1)
+
+
+def test_a_shared_encoder_is_one_network() -> None:
+    separate, shared = (
+        make_learner(GRAPHS["tree"], (16, 16), network="convnet", encoder=encoder) for encoder in ("separate", "shared")
+    )
+    names = [name for name, _ in shared.named_parameters()]
+    assert sum(name.endswith("first.weight") for name in names) == 1
+    assert sum(p.ndim == 4 for p in separate.parameters()) == 2 * (1 + len(GRAPHS["tree"].procedures))
+    assert sorted(names) == sorted(shared.state_dict())
+    with pytest.raises(InputError, match="shared encoder needs the network convnet"):
+        make_learner(GRAPHS["tree"], (16, 16), encoder="shared")
 
 
 def small(graph: CallGraph, actions: list[int], most: int = 300) -> bool:

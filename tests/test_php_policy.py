@@ -40,7 +40,8 @@ def reference_act(
     while stack:
         possible = reference.policy_steps(graph, stack)
         with torch.no_grad():
-            scores = log_probs(learner.generative.bank, learner, torch.tensor(observation), stack[-1], possible)
+            features = learner.generative.encode(torch.tensor(observation)[None])[0]
+            scores = log_probs(learner.generative.bank, learner, features, stack[-1], possible)
         choice = choose(scores, possible, 0.0 if uniforms is None else float(uniforms[taken]), uniforms is None)
         stack = reference.step(graph, stack, choice)
         taken += 1
@@ -169,9 +170,10 @@ def own_traces(learner: HvilLearner, count: int) -> Traces:
     return Traces.from_episodes(*map(list, zip(*episodes, strict=True)), action_names=learner.config.action_names)
 
 
-def test_images_run_through_torch() -> None:
+@pytest.mark.parametrize("encoder", ["separate", "shared"])
+def test_images_run_through_torch(encoder: str) -> None:
     graph, shape = GRAPHS["tree"], (16, 16)
-    learner = make_learner(graph, shape, network="convnet")
+    learner = make_learner(graph, shape, network="convnet", encoder=encoder)
     policy = learner.policy()
     policy.reset(2)
     images = np.random.default_rng(0).integers(0, 256, (2, *shape)).astype(np.uint8)

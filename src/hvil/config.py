@@ -23,6 +23,9 @@ class ModelSettings:
 
     model: Literal["hvil", "exact", "lstm", "feedforward", "stackrnn"] = setting("hvil", "the learner")
     network: Literal["mlp", "convnet"] = setting("mlp", "network of a procedure, and encoder of observations")
+    encoder: Literal["separate", "shared"] = setting(
+        "separate", "the ConvNet that sees images: one for each procedure and the posterior, or one for all of them"
+    )
     hidden: int = setting(100, "hidden units of each procedure", low=1, high=65536)
     frame_inputs: Literal["both", "counter", "last", "none"] = setting(
         "both", "what a procedure sees of its frame: its step counter, its last step, both or neither"

@@ -63,6 +63,8 @@ def naive_walk(
     graph = learner.config.graph
     observations = observation_rows(learner, trace)
     contexts = posterior_contexts(learner, trace, observations)
+    if learner.generative.encoder is not None:
+        observations = learner.generative.encoder(observations)
     emitted = [*trace.actions.tolist(), graph.terminate]
     annotations = trace.annotations if learner.config.model.annotations == "use" else None
     stack, time, planned = reference.start(graph), 0, list[int]()
@@ -168,8 +170,9 @@ def posterior_contexts(learner: HvilLearner, trace: Traces, observations: Float[
     posterior, sees = learner.posterior, learner.config.model.posterior_sees
     if sees == "no-final":
         observations = torch.cat([observations[:-1], torch.zeros_like(observations[-1:])])
-    if posterior.encoder is not None:
-        observations = torch.relu(posterior.encoder(observations, observations.new_zeros(len(observations), 0)))
+    encoder = posterior.encoder or learner.generative.encoder
+    if encoder is not None:
+        observations = encoder(observations)
     actions = torch.eye(len(trace.action_names) + 1).to(observations)
     x = torch.cat([observations, actions[[*trace.actions.tolist(), len(trace.action_names)]]], dim=1)
     past: Tensor = posterior.past(x)[0]

@@ -42,7 +42,7 @@ def elbo_terms(
     groups = grouped(steps.procedure, count)
     order = groups.order
     log_p = masked_log_softmax(
-        evaluate_steps(policy.bank, batch.observations, steps, groups), steps.policy_possible[order]
+        evaluate_steps(policy.bank, policy.encode(batch.observations), steps, groups), steps.policy_possible[order]
     )
     free = steps.posterior_possible[order].sum(axis=1) > 1
     choosing = Groups(order[free], np.concatenate([[0], np.cumsum(free)])[groups.offsets])

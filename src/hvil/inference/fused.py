@@ -34,8 +34,9 @@ class Objective(NamedTuple):
 
 
 def can_fuse(policy: PolicyNetwork, context: Tensor) -> bool:
-    """Whether the compiled objective can run: perceptrons in single precision on the CPU."""
-    return isinstance(policy.bank, MlpBank) and context.device.type == "cpu" and context.dtype == torch.float32
+    """Whether the compiled objective can run: perceptrons of observations, single precision, on the CPU."""
+    perceptrons = isinstance(policy.bank, MlpBank) and policy.encoder is None
+    return perceptrons and context.device.type == "cpu" and context.dtype == torch.float32
 
 
 def fused_objective(

@@ -28,7 +28,7 @@ class HvilLearner(nn.Module):
         super().__init__()
         self.config = config
         self.generative = PolicyNetwork(config)
-        self.posterior = PosteriorNetwork(config)
+        self.posterior = PosteriorNetwork(config, self.generative)
         refuse_sparsity_without_columns(self.generative, config)
 
     @property

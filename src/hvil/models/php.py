@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Float32, Int
 from torch import Tensor, nn
 
 from hvil.config import Config
+from hvil.errors import InputError
 from hvil.inputs import features as input_features
 from hvil.machine import batched, kernels
 from hvil.machine.arrays import Guide, Steps, empty_steps, graph_arrays, guide, most_steps, no_guide, trimmed
@@ -71,6 +72,19 @@ class ConvNetProcedure(nn.Module):
         return scores
 
 
+class ImageEncoder(nn.Module):
+    """The paper's ConvNet as an encoder of observations."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.layout = image_layout(shape)
+        self.network = ConvNet(self.layout, self.layout.numbers, FEATURES)
+
+    def forward(self, observations: Float[Tensor, "rows D"]) -> Float[Tensor, "rows E"]:
+        """Features of each row."""
+        return torch.relu(self.network(*split_image(self.layout, observations)))
+
+
 class PolicyNetwork(nn.Module):
     """The generative procedures p(u | h, τ, last, o)."""
 
@@ -85,10 +99,20 @@ class PolicyNetwork(nn.Module):
         shape = config.observation_shape
         self.inputs = config.inputs
         self.width = int(np.prod(shape))
-        if config.model.network == "convnet":
+        self.encoder: ImageEncoder | None = None
+        if config.model.encoder == "shared":
+            if config.model.network != "convnet":
+                raise InputError("a shared encoder needs the network convnet: perceptrons see observations themselves")
+            self.encoder = ImageEncoder(shape)
+            self.bank = MlpBank(count, FEATURES, config.model.hidden, frame)
+        elif config.model.network == "convnet":
             self.bank = ModuleBank(count, lambda: ConvNetProcedure(shape, frame.width, config.graph.step_count), frame)
         else:
             self.bank = MlpBank(count, config.input_width, config.model.hidden, frame)
+
+    def encode(self, observations: Float[Tensor, "rows D"]) -> Float[Tensor, "rows E"]:
+        """What the bank sees of observations: themselves, or what a shared encoder makes of them."""
+        return observations if self.encoder is None else self.encoder(observations)
 
     def possible(
         self, procedure: Int[np.ndarray, "S"], counter: Int[np.ndarray, "S"], depth: Int[np.ndarray, "S"]
@@ -109,7 +133,7 @@ class PolicyNetwork(nn.Module):
         groups = grouped(procedure, len(self.graph.procedures))
         frames = Frames(counter[groups.order], last[groups.order])
         order = torch.from_numpy(groups.order).to(observations.device)
-        scores = self.bank(observations[order], frames, groups)
+        scores = self.bank(self.encode(observations)[order], frames, groups)
         back = torch.empty_like(order)
         back[order] = torch.arange(len(order), device=order.device)
         return masked_log_softmax(scores[back], self.possible(procedure, counter, depth))
@@ -118,17 +142,26 @@ class PolicyNetwork(nn.Module):
 class PosteriorNetwork(nn.Module):
     """The inference procedures q(u | h, τ, last, b_t) and the recurrent network that makes b_t from a trace."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, policy: PolicyNetwork) -> None:
+        """Build it.
+
+        Args:
+            config: of the run.
+            policy: whose encoder to use where it is shared.
+        """
         super().__init__()
         self.graph = config.graph
         self.arrays = graph_arrays(config.graph)
         self.sees = config.model.posterior_sees
         self.actions = len(config.action_names)
         width = config.input_width
-        self.encoder: ConvNetProcedure | None = None
+        self.encoder: ImageEncoder | None = None
+        self._encode = policy.encode  # a method is no submodule: a shared encoder belongs to the policy
         if config.model.network == "convnet":
-            self.encoder = ConvNetProcedure(config.observation_shape, 0, FEATURES)
             width = FEATURES
+            if policy.encoder is None:
+                self.encoder = ImageEncoder(config.observation_shape)
+                self._encode = self.encoder.forward
         units = config.model.context
         self.past = nn.LSTM(width + self.actions + 1, units)
         self.future = None if self.sees == "no-future" else nn.LSTM(width + self.actions + 1, units)
@@ -150,8 +183,7 @@ class PosteriorNetwork(nn.Module):
             final = torch.zeros(len(observations), 1, device=observations.device)
             final[torch.from_numpy(batch.rows[1:] - 1).to(final.device)] = 1
             observations = observations * (1 - final)
-        if self.encoder is not None:
-            observations = torch.relu(self.encoder(observations, observations.new_zeros(len(observations), 0)))
+        observations = self._encode(observations)
         actions = torch.from_numpy(batch.emitted).to(observations.device)
         return torch.cat([observations, nn.functional.one_hot(actions, self.actions + 1).to(observations)], dim=1)
 

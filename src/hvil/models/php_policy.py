@@ -41,7 +41,7 @@ class PhpPolicy:
         self.action_names = network.graph.action_names
         self._net: NetworkArrays | None = None
         self._device = next(network.parameters()).device
-        if isinstance(network.bank, MlpBank) and self._device.type == "cpu":
+        if isinstance(network.bank, MlpBank) and network.encoder is None and self._device.type == "cpu":
             self._net = network.bank.arrays()
         self.reset()
 
