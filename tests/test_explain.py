@@ -1,6 +1,9 @@
 """Explaining policies: programs that are written down come back, fidelity is that of the text, files run."""
 
+import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -9,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import hvil
 from hvil.callgraph import call_graph
+from hvil.cli import main
 from hvil.domains.karel import PROGRAMS, execute, parse
 from hvil.domains.task import Quantity, task
 from hvil.errors import InputError
@@ -21,6 +26,7 @@ from hvil.explain.vocabulary import identifiers, vocabulary
 from hvil.traces import Traces
 from table_policy import RETURN, TablePolicy, karel_policy, program_f
 
+Capture = pytest.CaptureFixture[str]
 KAREL_F = task("karel:F")
 
 
@@ -114,7 +120,6 @@ def _flat_teacher(name: str) -> TablePolicy:
     return karel_policy({"root": root}, {})
 
 
-@pytest.mark.xfail(reason="the decision tree that stands in for a structured program takes 29 lines here, not 25")
 def test_rare_behaviour_is_described_by_the_counter() -> None:
     """After ten moves this policy no longer turns: a program of the same shape says so in a condition."""
 
@@ -127,7 +132,7 @@ def test_rare_behaviour_is_described_by_the_counter() -> None:
 
     found = explain(karel_policy({"root": root}, {}), task("karel:B"), episodes=500, fresh=300)
     assert found.policy_agreement >= 0.99
-    assert "counter" in found.source
+    assert "counter <" in found.source
     assert found.lines <= 25
 
 
@@ -164,8 +169,6 @@ def test_the_python_file_runs_on_its_own(explained: Explanation, tmp_path: Path)
 
 
 def _environment() -> dict[str, str]:
-    import os
-
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")}
 
 
@@ -235,3 +238,49 @@ def test_quantities_of_bubble_sort_are_read_from_observations() -> None:
     values = {quantity.name: float(quantity.of(observation[None])[0]) for quantity in known.quantities}
     assert values == {"value1": 7, "value2": 1, "pointer1_at_end": 1, "pointer2_at_end": 0, "length": 3}
     assert Quantity("x", "observation[..., 1]", "number").of(np.array([[1.0, 2.0]])).tolist() == [2.0]
+
+
+@pytest.fixture(scope="module")
+def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("explain") / "run"
+    traces = task("karel:B").demonstrations(5, 0)
+    hvil.fit(traces, "tree:2x2", out=path, updates=2, hidden=8, context=4, batch_size=5)
+    return path
+
+
+def test_the_command_prints_program_and_fidelity(tiny_run: Path, tmp_path: Path, capsys: Capture) -> None:
+    few = ["--rollouts", "30", "--fresh", "20"]
+    assert main(["explain", str(tiny_run), *few, "--python", str(tmp_path / "p.py")]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("def root():\n")
+    assert re.search(r"# \d+ lines; agrees with the policy on [\d.]+% and with the teacher on [\d.]+% of 20 fresh", out)
+    compile((tmp_path / "p.py").read_text(encoding="utf-8"), "p.py", "exec")
+    assert main(["explain", str(tiny_run), *few, "--procedure", "root", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["source"].startswith(result["procedure"].rstrip("\n"))
+    assert result["lines"] == len(result["source"].splitlines())
+
+
+def test_the_command_refuses_in_one_line(tiny_run: Path, tmp_path: Path, capsys: Capture) -> None:
+    traces = task("karel:B").demonstrations(5, 0)
+    hvil.fit(traces, "tree:2x2", out=tmp_path / "lstm", model="lstm", updates=1, units=4, layers=1)
+    shutil.copytree(tiny_run, tmp_path / "empty")
+    (tmp_path / "empty" / "model.safetensors").unlink()
+    for arguments, message in [
+        ([str(tmp_path / "lstm")], "'lstm' has no procedures to explain"),
+        ([str(tmp_path / "empty")], "model.safetensors"),
+        ([str(tmp_path)], "not a run directory"),
+        ([str(tiny_run), "--procedure", "nobody"], "no procedure 'nobody'"),
+        ([str(tiny_run), "--fresh", "0"], "at least 1"),
+        ([str(tiny_run), "--seed", "-1"], "--seed -1"),
+    ]:
+        assert main(["explain", *arguments]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1, error
+
+
+def test_a_run_explains_itself(tiny_run: Path) -> None:
+    found = hvil.load(tiny_run).explain(episodes=20, fresh=10)
+    assert found.source.startswith("def root():")
+    assert 0 <= found.policy_agreement <= 1

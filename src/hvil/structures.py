@@ -82,7 +82,8 @@ def segments(graph: CallGraph, traces: Traces, structure: Structure) -> Segments
     first = np.zeros(len(acts), dtype=bool)
     first[traces.offsets[:-1]] = True
     # Between two actions come returns, then calls: the lowest height in between is what was kept.
-    kept = np.where(first, 1, np.minimum.reduceat(structure.depth, since)[: len(acts)])
+    # (The returns after the very last action belong to none.)
+    kept = np.where(first, 1, np.minimum.reduceat(structure.depth[: acts[-1] + 1], since))
     same = ~first & (kept == depths) & (kept == np.append(0, depths[:-1]))
     changes = np.cumsum(~same)
     starts = np.repeat(changes[traces.offsets[:-1]], traces.lengths)

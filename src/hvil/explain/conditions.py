@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from hvil.explain.demands import fitted_tree
-from hvil.explain.syntax import AnyOf, Comparison, Condition, Literal
+from hvil.explain.syntax import ALWAYS, AnyOf, Comparison, Condition, Literal
 
 MOST_LEAVES = 8
 
@@ -47,6 +47,20 @@ def learn_conditions(
         if not wrong:
             break
     return found
+
+
+def learn_condition(
+    names: Sequence[str], columns: Float[np.ndarray, "E F"], right: Bool[np.ndarray, "E"], leaves: int
+) -> Condition:
+    """One condition, as right as a tree of this size can be."""
+    if right.all() or not right.any():
+        return ALWAYS if right.all() else AnyOf(())
+    # The same example many times over is one with a weight.
+    distinct, inverse = np.unique(np.column_stack([columns, right]), axis=0, return_inverse=True)
+    weights = np.bincount(inverse.ravel(), minlength=len(distinct)).astype(np.float64)
+    columns, right = distinct[:, :-1], distinct[:, -1] > 0
+    tree = fitted_tree(columns, right.astype(np.int64), weights, leaves)
+    return _simplified(_from_tree(tree, names), names, columns, right, weights)
 
 
 def _from_tree(fitted: object, names: Sequence[str]) -> Condition:

@@ -19,6 +19,7 @@ from hvil.machine.batched import Machines, Tops
 from hvil.traces import Traces
 
 AT_ONCE = 256
+MOST_ROWS = 400_000
 CUT = -2
 """In place of an action, where an episode was given up."""
 
@@ -51,7 +52,10 @@ class Recording(NamedTuple):
 
 
 def record(policy: ProcedurePolicy, traces: Traces, task: Task | None, limit: int | None = None) -> Recording:
-    """Run the policy from the initial state of each trace; without a task, along the traces up to the first error."""
+    """Run the policy from the initial state of each trace; without a task, along the traces up to the first error.
+
+    A policy that does not end its episodes would take for ever: beyond `MOST_ROWS` observations, the rest is left out.
+    """
     limit = limit or 2 * int(traces.lengths.max()) + 50
     parts = []
     environments = [] if task is None else [task.environment() for _ in range(min(AT_ONCE, len(traces)))]
@@ -60,6 +64,8 @@ def record(policy: ProcedurePolicy, traces: Traces, task: Task | None, limit: in
             group = traces[start : start + AT_ONCE]
             worlds = _Replayed(group) if task is None else _Simulated(task, environments, group)
             parts.append(_record_group(policy, worlds, group, limit))
+            if sum(len(part.observations) for part in parts) > MOST_ROWS:
+                break
     finally:
         for environment in environments:
             environment.close()

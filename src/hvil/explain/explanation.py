@@ -127,6 +127,7 @@ def explain(
     if study.observations[0].size > MANY and not getattr(task, "quantities", ()):
         raise InputError(f"observations of {study.observations[0].size} numbers are too many to be named in a program")
     recording, checked = record(policy, study, task), record(policy, measure, task)
+    measure = measure[: len(checked)]
     width = recording.observations.shape[1]
     words = recognised(vocabulary(policy.graph, task, names, width), recording.observations)
     found = extract(recording, policy.graph, Facts(words, recording))

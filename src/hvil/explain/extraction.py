@@ -3,7 +3,7 @@
 A procedure is looked at in two ways. *Flat*: all the actions of its invocations, whoever took them, with the blocks
 of the procedures it calls at hand as single statements; so a procedure that sometimes calls and sometimes does the same
 by itself comes out as one thing. *Own*: its own steps, calls included, with its counter; so it can count calls. Where
-neither gives a structured program that agrees, a decision tree in a loop is the answer.
+neither gives a structured program that agrees, a list of conditions in a loop is the answer.
 """
 
 from collections import Counter
@@ -11,15 +11,16 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool
 
 from hvil.callgraph import CallGraph
+from hvil.explain.conditions import learn_condition
 from hvil.explain.demands import (
     CONSISTENT,
     MEMORIES,
     Table,
     choose_comparisons,
     consistency,
-    fitted_tree,
     memories_of,
     situation_keys,
     situations,
@@ -29,23 +30,21 @@ from hvil.explain.episodes import Invocation, Invocations, Recording, invocation
 from hvil.explain.execution import Facts, Program, Runner
 from hvil.explain.refinement import refine
 from hvil.explain.syntax import (
-    ALWAYS,
     Block,
-    Comparison,
+    Condition,
     If,
     Literal,
-    Return,
     Statement,
     Step,
     While,
     bodies,
-    literal,
     size,
     steps_of,
     walk,
     with_bodies,
 )
 from hvil.explain.synthesis import END, Budget, Found, meaning_of, synthesise
+from hvil.explain.vocabulary import COUNTER
 
 DROPS = (0.03, 0.005, 0.0)
 """Shares of invocations that may be left aside as rare, in the order they are tried."""
@@ -53,6 +52,8 @@ CHECKED = 1_000
 """Invocations on which a block is checked."""
 STUDIED = 3_000
 """Invocations from which a block is found."""
+MOST_SITUATIONS = 160
+"""More than that is no behaviour that a small program describes."""
 GOOD = 0.995
 HOPELESS = 0.5
 """If fewer invocations than this do the usual, no structured program is looked for."""
@@ -149,19 +150,25 @@ def _candidates(found: Invocations, blocks: Mapping[int, Block], graph: CallGrap
     actions = graph.terminate
     callees = _callees(found, graph)
     recursive = any(callee not in blocks for callee in callees)
-    tried: set[Block] = set()
+    tried: set[Block | None] = set()
+    hopeless: set[bool] = set()
     for drop in DROPS:
         for own in (True,) if recursive else (False, True):
+            if own in hopeless:
+                continue
             events = table(_spread(found.own if own else found.flat, STUDIED), facts, frame=own)
             known = () if own else _callees(found, graph, OFTEN)
             bodies_ = {callee: expanded(blocks[callee], blocks, actions) for callee in known}
             block = structured(events, bodies_, actions, drop, own)
-            if block is not None and block not in tried:
+            if block is None:
+                # Less left aside means more to be done: no program then either.
+                hopeless.add(own)
+            elif block not in tried:
                 tried.add(block)
                 yield block
     events = table(_spread(found.own, STUDIED), facts, frame=True)
     for leaves in TREE_LEAVES:
-        yield tree_block(events, leaves)
+        yield listed(events, leaves)
 
 
 def structured(
@@ -196,6 +203,8 @@ def structured(
             keys = coarse
             break
     demands = situations(keys, events, comparisons, drop).demands
+    if len(demands.wanted) > MOST_SITUATIONS:
+        return None
     meanings = {callee: meaning_of(demands, block) for callee, block in callees.items()}
     library = [Found((Step(actions + c),), meaning) for c, meaning in meanings.items() if meaning is not None]
     return synthesise(demands, library, budget)
@@ -219,23 +228,37 @@ def _literals(block: Block) -> Iterator[Literal]:
                 yield from clause
 
 
-def tree_block(events: Table, leaves: int) -> Block:
-    """A loop around a decision tree over the frame and what is observed."""
+def listed(events: Table, leaves: int) -> Block:
+    """A loop around a list of conditions, one for each step: what is left when no structure is found.
+
+    Args:
+        events: a procedure's own steps.
+        leaves: size of the decision trees that the conditions come from.
+    """
+    first = {invocation[0].step for invocation in events.invocations}
+    counters = events.features[COUNTER]
+    steps = np.array(events.steps)
+    left = counters > 0 if len(first) == 1 else np.ones(len(steps), dtype=bool)
+    prefix: Block = (Step(first.pop()),) if len(first) == 1 else ()
+    if not left.any():
+        return prefix
     names = list(events.features)
-    fitted = fitted_tree(np.column_stack(list(events.features.values())), np.array(events.steps), None, leaves)
-    tree = fitted.tree_
+    columns = np.column_stack(list(events.features.values()))
 
-    def block(node: int) -> Block:
-        if tree.children_left[node] < 0:
-            step = int(fitted.classes_[int(np.argmax(tree.value[node][0]))])
-            return (Return(),) if step == END else (Step(step),)
-        then, otherwise = block(int(tree.children_right[node])), block(int(tree.children_left[node]))
-        if then == otherwise:
-            return then
-        test = Comparison(names[tree.feature[node]], float(tree.threshold[node]))
-        return (If(literal(test), then, otherwise),)
+    def condition(right: Bool[np.ndarray, "E"]) -> Condition:
+        return learn_condition(names, columns[left], right[left], leaves)
 
-    return (While(ALWAYS, block(0)),)
+    going = condition(steps != END)
+    left &= steps != END
+    order = [step for step, _ in reversed(Counter(steps[left].tolist()).most_common())]
+    branches: list[tuple[Condition, Block]] = []
+    for step in order[:-1]:
+        branches.append((condition(steps == step), (Step(step),)))
+        left &= steps != step
+    body: Block = tuple(Step(step) for step in order[-1:])
+    for asked, then in reversed(branches):
+        body = (If(asked, then, body),)
+    return (*prefix, While(going, body)) if body else prefix
 
 
 def _spread(parts: list[Invocation], count: int) -> list[Invocation]:

@@ -13,6 +13,8 @@ from hvil.explain.syntax import Block, Comparison, Condition, If, Statement, Ste
 
 EASY = 1_500
 """With more blocks than this, the first program found is good enough."""
+PAIRED = 60
+"""Situations after a first statement that are looked at when the search has failed."""
 END = -1
 """What is wanted in a situation where the procedure returns."""
 
@@ -343,16 +345,16 @@ class _Search:
         return not starts & meaning.fails and not union(meaning.images, starts) & ~self.ends
 
     def _pairs(self) -> None:
-        """One statement more than the search could afford: any statement, then any block."""
+        """One statement more than the search could afford: any statement, then any small block."""
         everything = [(size, found) for size, level in enumerate(self.blocks) for found in level]
         images: dict[int, tuple[int, Block]] = {}
         for goal in self.goals:
             for size, found in everything:
-                if len(found.block) == 1 and not goal.starts & found.meaning.fails:
+                if len(images) < PAIRED and len(found.block) == 1 and not goal.starts & found.meaning.fails:
                     image = union(found.meaning.images, goal.starts)
                     images.setdefault(image, (size + len(goal.prefix), goal.prefix + found.block))
         for image, (cost, block) in images.items():
-            for size, found in everything:
+            for size, found in everything[:EASY]:
                 if self.best is not None and cost + size >= self.best[0]:
                     break
                 if self._reaches(image, found.meaning):

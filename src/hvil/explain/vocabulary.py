@@ -25,7 +25,9 @@ MANY = 64
 """Columns of an unnamed observation beyond this are not looked at one by one."""
 
 _RESERVED = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), COUNTER, LAST, "main", "np", "gymnasium", "hvil"}
-_RESERVED |= {"act", "sense", "called", "frames", "environment", "observation", "Ended", "sys", "ACTIONS"}
+# What a written file calls its own.
+_RESERVED |= {"act", "called", "ended", "environment", "frames", "idle", "look", "play", "sense", "sys", "taken"}
+_RESERVED |= {"task", "took", "watch", "observation", "episodes", "first", "successes"}
 
 
 @dataclass(frozen=True)
