@@ -14,6 +14,7 @@ from hvil.cli import main
 from hvil.config import Config, ModelSettings
 from hvil.defaults import annotated_graph, default_call_graph
 from hvil.errors import InputError
+from hvil.evaluation import evaluate
 from hvil.inputs import Inputs, features, suitable_inputs
 from hvil.inspection import inspect
 from hvil.models import build
@@ -219,6 +220,10 @@ def test_a_file_of_our_own_needs_no_flags_at_all(tmp_path: Path, capsys: pytest.
     captured = capsys.readouterr()
     assert code == 0, captured.err
     assert "call graph tree:2x2 (3 procedures, for 2 actions and" in captured.out
+    assert "traces: 9 to learn from, 1 to stop early by, 2 held out for the test" in captured.out
+    assert "columns of an observation: 2 standardised" in captured.out
+    assert "at most 6 updates" in captured.out
+    assert (tmp_path / "run" / "report.html").is_file()
     assert "lstm" in captured.out
 
 
@@ -229,6 +234,23 @@ def test_early_stopping_keeps_the_best_weights(log: Path) -> None:
     again = hvil.fit(traces, patience=3, **settings)  # type: ignore[arg-type]
     assert run.updates == again.updates
     assert run.updates < 400, "it stopped early"
+
+
+def test_a_fit_that_stops_early_says_so(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fast = ["--model", "feedforward", "--units", "8", "--updates", "400", "--evaluate-every", "5", "--patience", "3"]
+    fast += ["--learning-rate", "0.05", "--out", str(tmp_path / "run")]
+    assert main(["fit", str(log), *MAPPING, *COLUMNS, *fast]) == 0
+    updates = hvil.load(tmp_path / "run").updates
+    assert f"stopped early after {updates} updates; the weights of update {updates - 15} are kept" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+def test_boundaries_are_not_inferred_from_the_annotations_they_are_compared_with(log: Path) -> None:
+    traces = read(log)
+    settings = ModelSettings(annotations="use", hidden=8, context=4)
+    learner = build(Config.of(traces, annotated_graph(traces.annotations), settings))  # type: ignore[arg-type]
+    assert evaluate(learner, traces).boundaries[0].f1 < 1, "an untrained model cannot know them"
 
 
 def test_inspect_describes_good_data(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -209,7 +209,7 @@ def _inferred(learner: InfersStructure, traces: Traces) -> Structure:
 
 
 def _structure(learner: InfersStructure, traces: Traces, names: tuple[str, ...]) -> dict[str, Any]:
-    structure = _inferred(learner, traces)
+    structure = _inferred(learner, replace(traces, annotations=None))  # not guided by what it is compared with
     counts = np.bincount(structure.procedure, minlength=len(names))
     labels = [names[i] if i < len(names) else str(i) for i in range(len(counts))]
     shares = counts / max(len(structure.procedure), 1)

@@ -68,6 +68,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from hvil.run import fit_config, refuse_existing
     from hvil.settings import from_flags
     from hvil.sources import is_file, load_data, short_name
+    from hvil.training import intervals
 
     name = args.model or ModelSettings.model
     known = {} if is_file(args.source) else preset(args.source, name)
@@ -89,10 +90,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         settings,
         suitable_inputs(data.training) if foreign and model.network == "mlp" else None,
     )
+    if foreign and not args.json:
+        print("\n".join(_choices(config, data, reason)), flush=True)
     progress = on_terminal()
     trained = fit_config(config, data, out, resume=args.resume, tensorboard=args.tensorboard, progress=progress)
-    if reason and not args.json:
-        print(f"call graph {reason}; choose another with --call-graph")
+    if trained.updates < config.training.updates and not args.json:
+        best = trained.updates - config.training.patience * intervals(config.training)[0]
+        print(f"stopped early after {trained.updates} updates; the weights of update {best} are kept")
     result = finish(trained, data.test, args.json) | {"call_graph": reason}
     wanted = args.baselines if args.baselines is not None else foreign and name not in BASELINES
     if wanted:
@@ -113,6 +117,32 @@ def _call_graph(spec: str | None, data: "Data", annotated: bool) -> tuple[Any, s
     chosen = default_call_graph(data.training, annotated)
     label = chosen.graph if isinstance(chosen.graph, str) else "annotated"
     return chosen.graph, f"{label} ({chosen.reason})"
+
+
+def _choices(config: "Config", data: "Data", reason: str | None) -> list[str]:
+    """What was chosen for data that comes from no task of ours, a line each, for the user to know and to change."""
+    from hvil.training import intervals
+
+    parts = {"to learn from": data.training, "to stop early by": data.validation, "held out for the test": data.test}
+    if data.stream is not None:
+        parts["to learn from"] = data.stream  # type: ignore[assignment]
+    lines = ["traces: " + ", ".join(f"{len(part)} {use}" for use, part in parts.items() if part is not None)]
+    if reason:
+        lines.append(f"call graph {reason}; choose another with --call-graph")
+    if config.inputs is not None:
+        values = config.inputs.values
+        scaled = sum(pair != (0.0, 1.0) for pair in zip(config.inputs.means, config.inputs.scales, strict=True))
+        columns = {"one-hot": sum(map(bool, values)), "standardised": scaled}
+        columns["as they are"] = len(values) - sum(columns.values())
+        shown = ", ".join(f"{count} {how}" for how, count in columns.items() if count)
+        lines.append(f"columns of an observation: {shown}")
+    settings = config.training
+    if settings.patience:
+        lines.append(
+            f"at most {settings.updates} updates; looks every {intervals(settings)[0]}, and stops when the held-out "
+            f"likelihood has not improved {settings.patience} times in a row"
+        )
+    return lines
 
 
 def _compare(
