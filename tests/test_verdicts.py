@@ -144,10 +144,10 @@ def test_students_interval_is_scipys():
         ("acausal", "quick", 4 * 7 * 4 * 3),
         ("bubblesort", "paper", 10 * 4 * 3),
         ("bubblesort", "quick", 4 * 4 * 3),
-        ("karel-data", "paper", 6 * 4 * 4 * 10),
-        ("karel-data", "quick", 6 * 4 * 4 * 3),
-        ("karel-length", "paper", 6 * 5 * 4 * 10),
-        ("karel-length", "quick", 6 * 5 * 4 * 3),
+        ("karel-data", "paper", 6 * 4 * 5 * 10),
+        ("karel-data", "quick", 6 * 4 * 5 * 3),
+        ("karel-length", "paper", 6 * 5 * 5 * 10),
+        ("karel-length", "quick", 6 * 5 * 5 * 3),
     ],
 )
 def test_every_table_has_the_right_cells(figure, preset, count):

@@ -22,8 +22,8 @@ EXPERIMENT = Experiment(
     },
     models={
         HVIL: {"model": "hvil"},
-        LSTM: {"model": "lstm", "layers": 1},
-        DEEP_LSTM: {"model": "lstm", "layers": 2},
+        LSTM: {"model": "lstm", "layers": 1, "last_action": False},
+        DEEP_LSTM: {"model": "lstm", "layers": 2, "last_action": False},
         BLIND: {"model": "hvil", "posterior_sees": "no-final"},
     },
     sizes=(100, 200, 400, 800, 1600, 3200, 6400),

@@ -7,11 +7,13 @@ from hvil.experiments.experiment import Preset
 
 PANELS = {f"program {letter}": f"karel:{letter}" for letter in "ABCDEF"}
 
-LSTM, FLAT, TWO_LEVELS, THREE_LEVELS = "LSTM", "HVIL, 1 procedure", "HVIL, 6 procedures", "HVIL, 31 procedures"
+LSTM, SEEING_LSTM = "LSTM", "LSTM that sees its last action"
+FLAT, TWO_LEVELS, THREE_LEVELS = "HVIL, 1 procedure", "HVIL, 6 procedures", "HVIL, 31 procedures"
 
 MODELS: Mapping[str, Mapping[str, Any]] = {
     TWO_LEVELS: {"model": "hvil", "call_graph": "tree:5x2"},
-    LSTM: {"model": "lstm", "layers": 2, "units": 64},
+    LSTM: {"model": "lstm", "layers": 2, "units": 64, "last_action": False},
+    SEEING_LSTM: {"model": "lstm", "layers": 2, "units": 64, "last_action": True},
     FLAT: {"model": "hvil", "call_graph": "tree:5x1"},
     THREE_LEVELS: {"model": "hvil", "call_graph": "tree:5x3"},
 }
@@ -38,5 +40,6 @@ PRESETS = {
 NOTES = (
     "The weights are those after the last update, for all models. The paper says neither how long it trained nor how "
     "many runs it averaged: preset `paper` has 10,000 updates and 10 runs. The entropy schedule is that of bubble "
-    "sort, compressed to the number of updates."
+    "sort, compressed to the number of updates. The paper's LSTM sees observations only; beside it stands one that also sees "
+    "the action before, the best setting found (docs/baselines.md)."
 )
