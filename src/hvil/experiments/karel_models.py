@@ -40,6 +40,6 @@ PRESETS = {
 NOTES = (
     "The weights are those after the last update, for all models. The paper says neither how long it trained nor how "
     "many runs it averaged: preset `paper` has 10,000 updates and 10 runs. The entropy schedule is that of bubble "
-    "sort, compressed to the number of updates. The paper's LSTM sees observations only; beside it stands one that also sees "
-    "the action before, the best setting found (docs/baselines.md)."
+    "sort, compressed to the number of updates. The paper's LSTM sees observations only; beside it stands one that "
+    "also sees the action before, the best setting found (docs/baselines.md)."
 )
