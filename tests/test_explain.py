@@ -23,6 +23,7 @@ from hvil.explain.episodes import record
 from hvil.explain.execution import Facts, agreement
 from hvil.explain.text import TextProgram, text_agreement
 from hvil.explain.vocabulary import identifiers, vocabulary
+from hvil.machine.batched import Tops
 from hvil.traces import Traces
 from table_policy import RETURN, TablePolicy, karel_policy, program_f
 
@@ -209,6 +210,28 @@ def test_without_a_task_the_policy_is_run_along_traces() -> None:
         python_file(found)
     with pytest.raises(InputError, match="runs of Karel tasks"):
         karel_source(found)
+
+
+def test_columns_of_whole_numbers_are_compared_with_each_other() -> None:
+    """Walk along a corridor to the shelf: no single column says when to stop."""
+    rng = np.random.default_rng(0)
+    walks = [(int(rng.integers(1, 5)), int(rng.integers(5, 9))) for _ in range(60)]
+    traces = Traces.from_episodes(
+        [np.array([[x, shelf] for x in range(start, shelf + 1)], dtype=np.float32) for start, shelf in walks],
+        [np.zeros(shelf - start, dtype=np.int32) for start, shelf in walks],
+        action_names=("right", "left"),
+        observation_names=("x", "shelf"),
+    )
+
+    class Walker:
+        graph = call_graph({"procedures": {"root": {"calls": []}}}, traces.action_names)
+
+        def choices(self, features: np.ndarray, tops: Tops) -> np.ndarray:
+            return np.where((features[:, 0] < features[:, 1]) | (tops.counter == 0), 0, self.graph.terminate)
+
+    found = explain(Walker(), traces=traces)
+    assert found.source == "def root():\n    while x < shelf:\n        right()\n"
+    assert found.policy_agreement == 1
 
 
 def test_nothing_to_run_on_is_refused() -> None:

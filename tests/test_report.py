@@ -211,6 +211,26 @@ def test_the_command_writes_the_report(tmp_path: Path, capsys: pytest.CaptureFix
     assert said["episodes"] == 3
 
 
+def test_only_programs_that_can_be_read_are_shown_for_data_without_a_task(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces = without_task(hostile_traces("x"))
+    hvil.fit(traces, out=tmp_path / "run", updates=2, hidden=4, context=4, batch_size=4)
+    capsys.readouterr()
+
+    def shown(lines: int, agreement: float) -> bool:
+        program = SimpleNamespace(
+            source="act()\n", lines=lines, policy_agreement=agreement, teacher_agreement=agreement
+        )
+        monkeypatch.setattr("hvil.explain.explain", lambda run: program)
+        assert main(["report", str(tmp_path / "run"), "--json"]) == 0
+        return bool(json.loads(capsys.readouterr().out)["program"])
+
+    assert shown(10, 0.9)
+    assert not shown(100, 0.9)
+    assert not shown(10, 0.1)
+
+
 def test_bad_input_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run"
     traces = without_task(hostile_traces("x"))

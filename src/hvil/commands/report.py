@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     from hvil.report.content import Program
     from hvil.run import Run
 
+READABLE, WIDE, FAITHFUL = 60, 240, 0.5
+"""Lines, characters of a line, and agreement with the policy, up to which a program says something."""
 SUMMARY = (
     "Write one self-contained HTML file: error and curves, the call graph, the extracted program, and a player for "
     "episodes with their call stack. It opens from disk and needs no network."
@@ -53,13 +55,15 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _program(loaded: "Run") -> "Program | None":
-    """The extracted program, of a run on a known task: without its few predicates the search may take minutes."""
+    """The extracted program; of data without a task's own words only one that can be read and believed."""
     from hvil.errors import InputError
     from hvil.explain import explain
 
-    if loaded.config.task is None:
-        return None
     try:
-        return cast("Program", explain(loaded))
+        found = explain(loaded)
     except InputError:
         return None
+    short = found.lines <= READABLE and max(map(len, found.source.splitlines())) <= WIDE
+    if loaded.config.task is None and not (short and found.policy_agreement >= FAITHFUL):
+        return None
+    return cast("Program", found)

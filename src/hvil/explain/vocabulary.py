@@ -21,6 +21,8 @@ from hvil.explain.syntax import Comparison, Condition, For, Literal
 COUNTER, LAST = "counter", "last"
 FACTORS = (1, 2, 3, 4)
 """A counter is compared with these multiples of a counted quantity."""
+FEW = 6
+"""Unnamed columns of whole numbers that are compared with each other, at most."""
 MANY = 64
 """Columns of an unnamed observation beyond this are not looked at one by one."""
 
@@ -152,17 +154,20 @@ def vocabulary(graph: CallGraph, task: Task | None, observation_names: Sequence[
 
 
 def recognised(words: Vocabulary, observations: Num[np.ndarray, "R D"]) -> Vocabulary:
-    """The vocabulary with columns of 0 and 1 as truth values, and of whole numbers as such."""
+    """The vocabulary with columns of 0 and 1 as truth values, and of whole numbers as such.
+
+    A few columns of whole numbers are compared with each other; of many, most comparisons would mean nothing.
+    """
+    columns = {q.name: q.of(observations) for q in words.quantities if q.kind == "number"}
+    truths = {name for name, values in columns.items() if np.isin(values, (0, 1)).all()}
+    whole = {name for name, values in columns.items() if (values == np.rint(values)).all()} - truths
 
     def kind(quantity: Quantity) -> Quantity:
-        values = quantity.of(observations)
-        if quantity.kind != "number":
-            return quantity
-        if np.isin(values, (0, 1)).all():
+        if quantity.name in truths:
             return Quantity(quantity.name, f"{quantity.expression} > 0.5", "truth")
-        whole = bool((values == np.rint(values)).all())
-        # A word of its own: nothing is known about what it could be compared with.
-        return quantity._replace(kind=f"whole {quantity.name}") if whole else quantity
+        if quantity.name in whole:
+            return quantity._replace(kind="whole" if len(whole) <= FEW else f"whole {quantity.name}")
+        return quantity
 
     return Vocabulary(tuple(map(kind, words.quantities)), words.actions, words.procedures)
 

@@ -1,7 +1,7 @@
 /* Training curves: small charts that share the axis of updates. */
 
 const CURVE_NAMES = {
-  error: 'Error', training_error: 'training', elbo: 'ELBO of a trace', loss: 'Loss', entropy: 'Entropy of the posterior',
+  error: 'Error', training_error: 'Error on the training traces', elbo: 'ELBO of a trace', loss: 'Loss', entropy: 'Entropy of the posterior',
   entropy_weight: 'Entropy weight', php_steps_per_action: 'PHP steps per action',
   nll_per_action: 'Negative log-likelihood per action', log_likelihood: 'Log-likelihood',
 };

@@ -19,7 +19,8 @@ function drawGraph(data, names) {
   }
   const unused = graph.procedures.filter((_, index) => !depth.has(index));
   const played = plural(graph.episodes, 'episode');
-  const note = unused.length ? ` Never called: ${unused.join(', ')}.` : '';
+  const rest = unused.length > 12 ? ` and ${unused.length - 12} more` : '';
+  const note = unused.length ? ` Never called: ${unused.slice(0, 12).join(', ')}${rest}.` : '';
   byId('graph-facts').textContent = `Calls made by the policy in ${played}.${note}`;
 
   const acts = new Map();
@@ -53,10 +54,10 @@ function graphDrawing(graph, names, layers, depth, acts, room) {
       : down ? [from.x + (to.x - from.x) * 0.62, y0 + (to.y - y0) * 0.62] : [Math.max(side, to.x + width / 2) + 34, (from.y + to.y + NODE) / 2];
     const text = whole.format(count);
     const half = 5 + text.length * 3.7;
-    return s('g', { class: `edge ${names.style(callee)}` },
-      s('path', { d: path, 'stroke-width': 1.5 + 5 * Math.sqrt(count / most) }),
+    const line = s('path', { class: `edge ${names.style(callee)}`, d: path, 'stroke-width': 1.5 + 5 * Math.sqrt(count / most) });
+    return [line, s('g', { class: 'edge-count' },
       s('rect', { x: label[0] - half, y: label[1] - 9, width: 2 * half, height: 18, rx: 9 }),
-      s('text', { x: label[0], y: label[1] }, text));
+      s('text', { x: label[0], y: label[1] }, text))];
   });
   const nodes = [...at].map(([procedure, { x, y }]) => {
     const own = (acts.get(procedure) || []).sort((a, b) => b[0] - a[0]);
@@ -68,7 +69,7 @@ function graphDrawing(graph, names, layers, depth, acts, room) {
       s('text', { x, y: y + 18, class: 'node-name' }, fitted(names.procedure(procedure), width - 12, 7.4)),
       s('text', { x, y: y + 34, class: 'node-acts' }, fitted(list, width - 10, 5.9)));
   });
-  return s('svg', { width: total, height, viewBox: `0 0 ${total} ${height}`, role: 'img', 'aria-label': 'Call graph; the table below has the same numbers' }, ...edges, ...nodes);
+  return s('svg', { width: total, height, viewBox: `0 0 ${total} ${height}`, role: 'img', 'aria-label': 'Call graph; the table below has the same numbers' }, ...edges.map(([line]) => line), ...nodes, ...edges.map(([, count]) => count));
 }
 
 /** Each procedure below its first caller where there is room, siblings side by side. */
