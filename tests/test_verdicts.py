@@ -142,8 +142,8 @@ def test_students_interval_is_scipys():
     [
         ("acausal", "paper", 4 * 7 * 4 * 10),
         ("acausal", "quick", 4 * 7 * 4 * 3),
-        ("bubblesort", "paper", 10 * 4 * 3),
-        ("bubblesort", "quick", 4 * 4 * 3),
+        ("bubblesort", "paper", 10 * 5 * 3),
+        ("bubblesort", "quick", 4 * 5 * 3),
         ("karel-data", "paper", 6 * 4 * 5 * 10),
         ("karel-data", "quick", 6 * 4 * 5 * 3),
         ("karel-length", "paper", 6 * 5 * 5 * 10),

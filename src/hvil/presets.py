@@ -8,7 +8,7 @@ _TASKS: Mapping[str, Mapping[str, Any]] = {
         "demos": 30,
         "updates": 20_000,
         "hidden": 100,
-        "entropy_weight": 0.5,
+        "entropy_weight": 0.3,
         "entropy_final": -0.01,
         "entropy_decay_interval": 1_000,
         "input_sparsity": 0.03,

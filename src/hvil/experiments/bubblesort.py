@@ -2,15 +2,19 @@
 
 from hvil.experiments.experiment import Claim, Experiment, Preset
 
+HVIL, SPARSE, CEILING = "HVIL", "HVIL, input sparsity", "ceiling: annotated traces"
+LSTM, BEST_LSTM = "LSTM", "LSTM, best settings found"
+
 EXPERIMENT = Experiment(
     name="bubblesort",
     title="Bubble sort: error against the number of demonstrations",
     panels={"bubble sort": "bubblesort"},
     models={
-        "HVIL": {"model": "hvil"},
-        "LSTM": {"model": "lstm", "layers": 4, "units": 64},
-        "HVIL, input sparsity": {"model": "hvil", "input_sparsity": 0.03},
-        "ceiling: annotated traces": {"model": "hvil", "annotations": "use"},
+        HVIL: {"model": "hvil"},
+        LSTM: {"model": "lstm", "layers": 4, "units": 64, "last_action": False},
+        SPARSE: {"model": "hvil", "input_sparsity": 0.03, "entropy_weight": 0.3, "entropy_final": -0.01},
+        BEST_LSTM: {"model": "lstm", "layers": 4, "units": 64, "learning_rate": 3e-3, "updates": 2_000},
+        CEILING: {"model": "hvil", "annotations": "use", "updates": 5_000},
     },
     sizes=(10, 20, 30, 40, 50, 60, 70, 80, 90, 100),
     runs=3,
@@ -31,22 +35,28 @@ EXPERIMENT = Experiment(
         "quick": Preset(sizes=(10, 30, 70, 100), settings={"updates": 20_000, "entropy_decay_interval": 1_000}),
     },
     claims=(
-        Claim("24% error with 30 demonstrations", "at-most", "HVIL", sizes=(30,), level=0.24),
-        Claim("the LSTM needs more than 70 demonstrations for it", "above", "LSTM", sizes=(70,), level=0.24),
-        Claim("24% error with less than half the LSTM's data", "half-data", "HVIL", "LSTM", level=0.24),
-        Claim("the error is lower than the LSTM's", "lower", "HVIL", "LSTM"),
+        Claim("24% error with 30 demonstrations", "at-most", HVIL, sizes=(30,), level=0.24),
+        Claim("the LSTM needs more than 70 demonstrations for it", "above", LSTM, sizes=(70,), level=0.24),
+        Claim("24% error with less than half the LSTM's data", "half-data", HVIL, LSTM, level=0.24),
+        Claim("24% error with less than half the LSTM's data", "half-data", HVIL, BEST_LSTM, level=0.24),
+        Claim("the error is lower than the LSTM's", "lower", HVIL, LSTM),
+        Claim("the error is lower than the LSTM's", "lower", HVIL, BEST_LSTM),
         Claim(
             "(ours) with input sparsity, 24% with less than half the LSTM's data",
             "half-data",
-            "HVIL, input sparsity",
-            "LSTM",
+            SPARSE,
+            LSTM,
             level=0.24,
         ),
-        Claim("(ours) input sparsity lowers HVIL's error", "lower", "HVIL, input sparsity", "HVIL"),
-        Claim("(ours) known structure lowers HVIL's error", "lower", "ceiling: annotated traces", "HVIL"),
+        Claim("(ours) with input sparsity, lower than the best LSTM's", "lower", SPARSE, BEST_LSTM),
+        Claim("(ours) input sparsity lowers HVIL's error", "lower", SPARSE, HVIL),
+        Claim("(ours) known structure lowers HVIL's error", "lower", CEILING, HVIL),
     ),
     notes=(
-        "The weights are those after the last update, for all models. The list's length is an input of all models. "
+        "The weights are those after the last update, for all models. The paper's LSTM sees observations only; the best "
+        "settings found for it (docs/baselines.md): it sees the action before, learning rate 3e-3, 2,000 updates. HVIL "
+        "with input sparsity (0.03) also has our entropy schedule, from 0.3 to -0.01; the ceiling is trained for 5,000 "
+        "updates, which is enough. The list's length is an input of all models. "
         "The paper does not say how many test traces it used; here they are fresh ones for each run."
     ),
 )
