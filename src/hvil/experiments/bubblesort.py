@@ -53,10 +53,10 @@ EXPERIMENT = Experiment(
         Claim("(ours) known structure lowers HVIL's error", "lower", CEILING, HVIL),
     ),
     notes=(
-        "The weights are those after the last update, for all models. The paper's LSTM sees observations only; the best "
-        "settings found for it (docs/baselines.md): it sees the action before, learning rate 3e-3, 2,000 updates. HVIL "
-        "with input sparsity (0.03) also has our entropy schedule, from 0.3 to -0.01; the ceiling is trained for 5,000 "
-        "updates, which is enough. The list's length is an input of all models. "
-        "The paper does not say how many test traces it used; here they are fresh ones for each run."
+        "The weights are those after the last update, for all models. The paper's LSTM sees observations only; the "
+        "best settings found for it (docs/baselines.md): it sees the action before, learning rate 3e-3, 2,000 updates. "
+        "HVIL with input sparsity (0.03) also has our entropy schedule, from 0.3 to -0.01; the ceiling is trained "
+        "for 5,000 updates, which is enough. The list's length is an input of all models. The paper does not say how "
+        "many test traces it used; here they are fresh ones for each run."
     ),
 )
