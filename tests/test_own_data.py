@@ -69,7 +69,8 @@ def read(path: Path, *flags: str) -> Traces:
 def test_columns_become_one_hot_or_standardised(log: Path) -> None:
     inputs = suitable_inputs(read(log))
     assert inputs is not None
-    assert inputs.values[3] == (), "a column of floats is continuous"
+    assert inputs.values[3] == (), "a column of fractions is continuous"
+    assert inputs.values[:3] == ((0, 1, 2, 3, 4, 5), (1, 2, 3, 4, 5), ()), "categories stay so beside it"
     traces = Traces(
         np.array([[3, 0, 700], [9, 1, 20], [3, 1, 41]]), np.array([0, 0]), np.array([0, 2]), ("go",), ("k", "flag", "n")
     )
@@ -225,6 +226,19 @@ def test_a_file_of_our_own_needs_no_flags_at_all(tmp_path: Path, capsys: pytest.
     assert "at most 6 updates" in captured.out
     assert (tmp_path / "run" / "report.html").is_file()
     assert "lstm" in captured.out
+
+
+def test_pictures_are_learned_from_with_the_convnet_on_request(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    pictures = [rng.integers(0, 256, size=(3, 16, 16), dtype=np.uint8) for _ in range(8)]
+    save(Traces.from_episodes(pictures, [np.array([0, 1])] * 8, ("a", "b")), tmp_path / "pictures.parquet")
+    flags = ["--network", "convnet", "--updates", "2", "--hidden", "8", "--context", "4", "--no-baselines"]
+    assert main(["fit", str(tmp_path / "pictures.parquet"), *flags, "--out", str(tmp_path / "run")]) == 0
+    policy = hvil.load(tmp_path / "run").policy
+    policy.reset()
+    assert 0 <= policy.act(pictures[0][0]) <= 2
+    policy.reset(3)
+    assert policy.act(pictures[0]).shape == (3,)
 
 
 def test_early_stopping_keeps_the_best_weights(log: Path) -> None:

@@ -23,6 +23,8 @@ FEW_VALUES = 32
 STATES = 4096
 """The same for an observation that is one whole number, such as the state of a table-like environment."""
 MAX_INPUTS = 1 << 20
+LARGEST_WHOLE = 1 << 24
+"""From here on a 32-bit float need not be the whole number that was meant."""
 
 
 @dataclass(frozen=True)
@@ -151,11 +153,15 @@ def _is_indicator(column: Num[np.ndarray, "R"] | Bool[np.ndarray, "R"]) -> bool:
 
 
 def _few_values(column: Num[np.ndarray, "R"] | Bool[np.ndarray, "R"], limit: int) -> tuple[int, ...]:
-    """The values of a column of whole numbers that has more than two but not many; else none."""
-    if column.dtype.kind not in "iu" or _is_indicator(column):
+    """The values of a column of whole numbers that has more than two but not many; else none.
+
+    The values decide, not their type: beside a column of fractions, categories are stored as floats too.
+    """
+    if _is_indicator(column):
         return ()
     found = np.unique(column)
-    return tuple(int(value) for value in found) if len(found) <= limit else ()
+    whole = found.dtype.kind in "iu" or bool((np.abs(found) < LARGEST_WHOLE).all() and (found == np.round(found)).all())
+    return tuple(int(value) for value in found) if whole and len(found) <= limit else ()
 
 
 def _standard(column: Num[np.ndarray, "R"]) -> tuple[float, float]:

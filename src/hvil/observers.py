@@ -1,10 +1,10 @@
-"""Who watches a training run: the metrics file, TensorBoard, and the progress bar. See `training.Observer`."""
+"""Who watches a training run: the metrics file, TensorBoard, the progress bar. See `training.Observer`."""
 
 import json
 import math
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -87,6 +87,26 @@ class TensorBoard:
         """Close the log."""
         if self._writer is not None:
             self._writer.close()
+
+
+class Announcement:
+    """Says something on standard output when the training begins: bad input is refused before, in one line."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = lines
+
+    def begin(self, update: int, updates: int) -> None:
+        """Say it."""
+        print("\n".join(self.lines), flush=True)
+
+    def tick(self, update: int, loss: float, metrics: Mapping[str, float]) -> None:
+        """Nothing more to say."""
+
+    def record(self, values: Mapping[str, float]) -> None:
+        """Nothing more to say."""
+
+    def end(self) -> None:
+        """Nothing more to say."""
 
 
 class ProgressBar:

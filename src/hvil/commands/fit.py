@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from hvil.config import Config, DataSettings, ModelSettings, TrainingSettings
     from hvil.defaults import default_settings
     from hvil.inputs import suitable_inputs
-    from hvil.observers import on_terminal
+    from hvil.observers import Announcement, on_terminal
     from hvil.presets import preset
     from hvil.run import fit_config, refuse_existing
     from hvil.settings import from_flags
@@ -90,10 +90,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         settings,
         suitable_inputs(data.training) if foreign and model.network == "mlp" else None,
     )
-    if foreign and not args.json:
-        print("\n".join(_choices(config, data, reason)), flush=True)
+    watchers = [Announcement(_choices(config, data, reason))] if foreign and not args.json else []
     progress = on_terminal()
-    trained = fit_config(config, data, out, resume=args.resume, tensorboard=args.tensorboard, progress=progress)
+    trained = fit_config(
+        config, data, out, resume=args.resume, tensorboard=args.tensorboard, progress=progress, watchers=watchers
+    )
     if trained.updates < config.training.updates and not args.json:
         best = trained.updates - config.training.patience * intervals(config.training)[0]
         print(f"stopped early after {trained.updates} updates; the weights of update {best} are kept")
