@@ -56,7 +56,8 @@ def sweep_progress(label: str) -> Iterator[Callable[[float, int, int], None]]:
         if now - last >= LINE_SECONDS and share > 0:
             last = now
             left = (now - started) * (1 - share) / share
-            print(f"{label}: {done} of {total} cells, about {_duration(left)} left", file=sys.stderr, flush=True)
+            told = f", about {_duration(left)} left" if done else ""  # before the first cell ends it would be a guess
+            print(f"{label}: {done} of {total} cells{told}", file=sys.stderr, flush=True)
 
     yield line
 
