@@ -234,6 +234,21 @@ def test_columns_of_whole_numbers_are_compared_with_each_other() -> None:
     assert found.policy_agreement == 1
 
 
+def test_a_loop_may_count_to_the_square_of_a_length() -> None:
+    """One loop that does the work of two nested ones: learned programs that sort count so."""
+
+    class Counting:
+        graph = call_graph({"procedures": {"root": {"calls": []}}}, task("bubblesort").action_names)
+
+        def choices(self, features: np.ndarray, tops: Tops) -> np.ndarray:
+            length = np.rint(10 * features[:, -1])
+            return np.where(tops.counter < length**2 - 1, 1, self.graph.terminate)
+
+    found = explain(Counting(), task("bubblesort"), episodes=60, fresh=30)
+    assert found.source == "def root():\n    for _ in range(length * length - 1):\n        ptr1_right()\n"
+    assert found.policy_agreement == 1
+
+
 def test_nothing_to_run_on_is_refused() -> None:
     with pytest.raises(InputError, match="no roll-outs are possible"):
         explain(program_f())

@@ -73,19 +73,24 @@ class Vocabulary:
         for i, one in enumerate(numbers):
             found += [Feature(one.name, two.name) for two in numbers[i + 1 :] if one.kind == two.kind != "number"]
         found.append(Feature(COUNTER))
-        found += [Feature(COUNTER, q.name, factor) for q in numbers if q.kind == "count" for factor in FACTORS]
+        for quantity in numbers:
+            if quantity.kind == "count":
+                found += [Feature(COUNTER, quantity.name, factor) for factor in FACTORS]
+                found.append(Feature(COUNTER, square(quantity.name)))
         return {feature.name: feature for feature in found}
 
     def values(self, observations: Num[np.ndarray, "R D"]) -> dict[str, Float[np.ndarray, "R"]]:
-        """Each quantity at each observation."""
-        return {quantity.name: quantity.of(observations) for quantity in self.quantities}
+        """Each quantity at each observation, and the squares of counts."""
+        known = {quantity.name: quantity.of(observations) for quantity in self.quantities}
+        squares = {square(q.name): known[q.name] ** 2 for q in self.quantities if q.kind == "count"}
+        return known | squares
 
     def rows(self, observations: Num[np.ndarray, "R D"]) -> dict[str, list[float]]:
         """Each quantity at each observation, as a program meets it: truth values and whole numbers as such."""
         kinds = {"truth": bool, "number": float}
         return {
-            name: values.astype(kinds.get(self.kinds[name], int)).tolist()
-            for name, values in self.values(observations).items()
+            quantity.name: quantity.of(observations).astype(kinds.get(quantity.kind, int)).tolist()
+            for quantity in self.quantities
         }
 
     def test_text(self, test: Comparison, negated: bool = False) -> str:
@@ -136,6 +141,11 @@ class Vocabulary:
             return str(loop.offset)
         multiple = loop.feature if loop.factor == 1 else f"{loop.factor} * {loop.feature}"
         return multiple + ("" if not loop.offset else f" {'+' if loop.offset > 0 else '-'} {abs(loop.offset)}")
+
+
+def square(name: str) -> str:
+    """The square of a count, as the program writes it: one loop that does the work of two nested ones counts so far."""
+    return f"{name} * {name}"
 
 
 def vocabulary(graph: CallGraph, task: Task | None, observation_names: Sequence[str], width: int) -> Vocabulary:
