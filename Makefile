@@ -13,9 +13,11 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: setup
 	@rm -rf demo && mkdir demo
-	@echo "Learning Karel program F from 10 demonstrations: once as procedures on a call stack, once as an LSTM."
+	@echo "Learning Karel program F from 10 demonstrations: once as procedures on a call stack, then as LSTMs."
 	$(BIN)/hvil fit karel:F --demos 10 --out demo/hvil
 	$(BIN)/hvil fit karel:F --demos 10 --model lstm --out demo/lstm
+	@echo "The same LSTM, but it also sees its last action, as the procedures do: the best setting found for it."
+	$(BIN)/hvil fit karel:F --demos 10 --model lstm --last-action --out demo/lstm-best
 	$(BIN)/hvil explain demo/hvil
 	$(BIN)/hvil report demo/hvil
 
