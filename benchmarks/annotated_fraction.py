@@ -4,7 +4,7 @@
 
 Trains HVIL on 10 and on 30 demonstrations, a fraction of which keeps the teacher's call structure (the rest has none),
 with the entropy schedule of the preset compressed to the number of updates. Every run is kept, a later call goes on;
-the table, `errors.json` and the picture hold what is done so far.
+`errors.json` holds what is done so far, the table and the picture come after each round of runs.
 """
 
 import argparse
@@ -34,7 +34,7 @@ class Cell(NamedTuple):
 
 
 def main() -> None:
-    """Train what is missing, a run of every cell before the next run; then print and draw."""
+    """Train what is missing, a run of every cell before the next run; after each round print and draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--updates", type=int, default=2_000)
     parser.add_argument("--runs", type=int, default=2)
@@ -46,11 +46,16 @@ def main() -> None:
             cell.errors.append(error(args.out, cell.demos, cell.fraction, args.updates, seed))
             write_json(args.out / "errors.json", {"updates": args.updates, "cells": [each._asdict() for each in cells]})
             print(f"{cell.demos} demonstrations, {cell.fraction:.0%}, seed {seed}: {cell.errors[-1]:.1%}", flush=True)
+        show(cells)
+        draw(cells, args.updates, args.out)
+
+
+def show(cells: list[Cell]) -> None:
+    """Print a table, as the documentation has it."""
     print("\n| demonstrations | annotated | error | runs |\n|---|---|---|---|")
     for cell in cells:
         runs = ", ".join(f"{100 * value:.0f}" for value in cell.errors)
-        print(f"| {cell.demos} | {cell.fraction:.0%} | {np.mean(cell.errors):.0%} | {runs} |")
-    draw(cells, args.updates, args.out)
+        print(f"| {cell.demos} | {cell.fraction:.0%} | {np.mean(cell.errors):.0%} | {runs} |", flush=True)
 
 
 def error(out: Path, demos: int, fraction: float, updates: int, seed: int) -> float:

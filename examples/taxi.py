@@ -20,7 +20,7 @@ import gymnasium
 import numpy as np
 
 import hvil
-from hvil.statistics import bootstrap_interval
+from hvil.statistics import student_interval
 
 ACTIONS = ("south", "north", "east", "west", "pickup", "dropoff")
 COLUMNS = ("row", "column", "passenger", "destination")
@@ -61,7 +61,7 @@ def main() -> None:
 
     summary: dict[str, Any] = {}
     for name, shares in results.items():
-        low, high = bootstrap_interval(np.array(shares)) or (float("nan"), float("nan"))
+        low, high = student_interval(np.array(shares)) or (float("nan"), float("nan"))
         summary[name] = {"success": float(np.mean(shares)), "interval": [low, high], "seeds": shares}
         print(f"{name:12} success {np.mean(shares):.1%}  [{low:.1%}, {high:.1%}] over {len(shares)} seeds")
     (args.out / "results.json").write_text(json.dumps(summary, indent=2) + "\n")
