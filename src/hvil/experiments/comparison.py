@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from hvil.experiments.cells import Cell
-from hvil.experiments.plots import COLOURS, MARKERS, drawing, save_figure
+from hvil.experiments.plots import COLOURS, MARKERS, drawing, from_zero, save_figure
 from hvil.experiments.variants import Variant
 from hvil.statistics import Estimate, Paired, interquartile_mean, mean_estimate, paired
 
@@ -184,7 +184,7 @@ def draw(points: Sequence[Point], title: str, directory: Path) -> list[Path]:
         axes.xaxis.set_major_locator(FixedLocator(demos))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.set_ylim(bottom=0)
+        from_zero(axes)
         axes.grid(alpha=0.3)
         runs = max(point.measures["error"].runs for point in points)
         axes.legend(title=f"mean of {runs} runs, 95%", frameon=False)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hvil.experiments.experiment import MEASURES
-from hvil.experiments.plots import COLOURS, MARKERS, drawing, save_figure
+from hvil.experiments.plots import COLOURS, MARKERS, drawing, from_zero, save_figure
 from hvil.experiments.results import Results
 
 AXES = {"demos": "demonstrations", "percentile": "percentile of the training lengths"}
@@ -92,5 +92,5 @@ def _panel(axes: Any, results: Results, panel: str, measure: str) -> None:
     axes.xaxis.set_major_locator(FixedLocator(list(experiment.sizes)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set_ylim(bottom=0)
+    from_zero(axes)
     axes.grid(alpha=0.3)

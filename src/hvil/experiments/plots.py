@@ -30,6 +30,11 @@ def drawing() -> Iterator[Any]:
         yield plt
 
 
+def from_zero(axes: Any) -> None:
+    """Let the vertical axis begin at zero, with room for the whole of a marker that stands there."""
+    axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
+
+
 def save_figure(figure: Any, directory: Path, name: str) -> list[Path]:
     """Write `NAME.png` and `NAME.svg`."""
     from hvil.files import write_atomically
