@@ -7,6 +7,8 @@ from hvil.experiments.experiment import Claim, Experiment, Preset
 
 HVIL, BLIND, LSTM, DEEP_LSTM = "HVIL", "HVIL, digit hidden from the posterior", "LSTM", "2-layer LSTM"
 
+PANELS = {"(a) p = 0.6": 0.6, "(b) p = 0.7": 0.7, "(c) p = 0.8": 0.8, "(d) p = 1": 1.0}
+"""How often the teacher is right."""
 CORNER: Mapping[str, Any] = {"panels": ("(a) p = 0.6", "(b) p = 0.7"), "sizes": (100, 200, 400), "pooled": True}
 """Little data, much noise."""
 BEST: Mapping[str, Any] = {"measure": "error_best"}
@@ -14,12 +16,7 @@ BEST: Mapping[str, Any] = {"measure": "error_best"}
 EXPERIMENT = Experiment(
     name="acausal",
     title="Parity of MNIST digits: error against the number of demonstrations",
-    panels={
-        "(a) p = 0.6": "mnist-parity:0.6,full",
-        "(b) p = 0.7": "mnist-parity:0.7,full",
-        "(c) p = 0.8": "mnist-parity:0.8,full",
-        "(d) p = 1": "mnist-parity:1,full",
-    },
+    panels={title: f"mnist-parity:{p:g},full" for title, p in PANELS.items()},
     models={
         HVIL: {"model": "hvil"},
         LSTM: {"model": "lstm", "layers": 1, "last_action": False},
@@ -48,12 +45,7 @@ EXPERIMENT = Experiment(
         "quick": Preset(
             runs=3,
             test_traces=1_000,
-            panels={
-                "(a) p = 0.6": "mnist-parity:0.6",
-                "(b) p = 0.7": "mnist-parity:0.7",
-                "(c) p = 0.8": "mnist-parity:0.8",
-                "(d) p = 1": "mnist-parity:1",
-            },
+            panels={title: f"mnist-parity:{p:g}" for title, p in PANELS.items()},
         ),
     },
     measures=("error", "error_best"),

@@ -1,8 +1,10 @@
 """The bubble-sort figure: data efficiency of HVIL and an LSTM; beside them, input sparsity and the ceiling."""
 
 from hvil.experiments.experiment import Claim, Experiment, Preset
+from hvil.presets import best_found, preset
 
 HVIL, SPARSE, CEILING = "HVIL", "HVIL, input sparsity", "ceiling: annotated traces"
+OURS = ("input_sparsity", "entropy_weight", "entropy_final")
 LSTM, BEST_LSTM = "LSTM", "LSTM, best settings found"
 
 EXPERIMENT = Experiment(
@@ -12,8 +14,8 @@ EXPERIMENT = Experiment(
     models={
         HVIL: {"model": "hvil"},
         LSTM: {"model": "lstm", "layers": 4, "units": 64, "last_action": False},
-        SPARSE: {"model": "hvil", "input_sparsity": 0.03, "entropy_weight": 0.3, "entropy_final": -0.01},
-        BEST_LSTM: {"model": "lstm", "layers": 4, "units": 64, "learning_rate": 3e-3, "updates": 8_000},
+        SPARSE: {"model": "hvil", **{name: preset("bubblesort")[name] for name in OURS}},
+        BEST_LSTM: {"model": "lstm", "layers": 4, "units": 64, **best_found("bubblesort", "lstm")},
         CEILING: {"model": "hvil", "annotations": "use", "updates": 5_000},
     },
     sizes=(10, 20, 30, 40, 50, 60, 70, 80, 90, 100),

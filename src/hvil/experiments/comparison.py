@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from hvil.experiments.cells import Cell
-from hvil.experiments.plots import COLOURS, MARKERS, drawing, from_zero, save_figure
+from hvil.experiments.plots import COLOURS, MARKERS, drawing, save_figure, set_axes
 from hvil.experiments.variants import Variant
 from hvil.statistics import Estimate, Paired, interquartile_mean, mean_estimate, paired
 
@@ -159,8 +159,6 @@ def _shown(estimate: Estimate, sign: str = "") -> str:
 
 def draw(points: Sequence[Point], title: str, directory: Path) -> list[Path]:
     """The learning curves as `curve.png` and `curve.svg`: mean error over demonstrations, bars for the intervals."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
     with drawing() as plt:
         figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
         for number, learner in enumerate(dict.fromkeys(point.learner for point in points)):
@@ -179,13 +177,8 @@ def draw(points: Sequence[Point], title: str, directory: Path) -> list[Path]:
                 capsize=3,
                 label=learner,
             )
-        demos = sorted({point.demos for point in points})
         axes.set(xscale="log", xlabel="demonstrations", ylabel="test traces with an error (%)", title=title)
-        axes.xaxis.set_major_locator(FixedLocator(demos))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        from_zero(axes)
-        axes.grid(alpha=0.3)
+        set_axes(axes, sorted({point.demos for point in points}))
         runs = max(point.measures["error"].runs for point in points)
         axes.legend(title=f"mean of {runs} runs, 95%", frameon=False)
         paths = save_figure(figure, directory, "curve")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hvil.experiments.experiment import MEASURES
-from hvil.experiments.plots import COLOURS, MARKERS, drawing, from_zero, save_figure
+from hvil.experiments.plots import COLOURS, MARKERS, drawing, save_figure, set_axes
 from hvil.experiments.results import Results
 
 AXES = {"demos": "demonstrations", "percentile": "percentile of the training lengths"}
@@ -60,8 +60,6 @@ def _caption(measure: str, runs: int) -> str:
 
 
 def _panel(axes: Any, results: Results, panel: str, measure: str) -> None:
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
     experiment = results.experiment
     logarithmic = experiment.axis == "demos" and max(experiment.sizes) >= 8 * min(experiment.sizes)
     # Slightly apart, so that bars at the same place do not hide each other.
@@ -89,8 +87,4 @@ def _panel(axes: Any, results: Results, panel: str, measure: str) -> None:
     axes.set_title(panel, fontsize=10)
     if logarithmic:
         axes.set_xscale("log")
-    axes.xaxis.set_major_locator(FixedLocator(list(experiment.sizes)))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    from_zero(axes)
-    axes.grid(alpha=0.3)
+    set_axes(axes, experiment.sizes)

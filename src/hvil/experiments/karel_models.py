@@ -1,9 +1,10 @@
-"""What the two Karel figures share: the programs, the four models, and how they are trained."""
+"""What the two Karel figures share: the programs, the five models, and how they are trained."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from hvil.experiments.experiment import Preset
+from hvil.presets import best_found
 
 PANELS = {f"program {letter}": f"karel:{letter}" for letter in "ABCDEF"}
 
@@ -13,7 +14,7 @@ FLAT, TWO_LEVELS, THREE_LEVELS = "HVIL, 1 procedure", "HVIL, 6 procedures", "HVI
 MODELS: Mapping[str, Mapping[str, Any]] = {
     TWO_LEVELS: {"model": "hvil", "call_graph": "tree:5x2"},
     LSTM: {"model": "lstm", "layers": 2, "units": 64, "last_action": False},
-    SEEING_LSTM: {"model": "lstm", "layers": 2, "units": 64, "last_action": True},
+    SEEING_LSTM: {"model": "lstm", "layers": 2, "units": 64, **best_found("karel", "lstm")},
     FLAT: {"model": "hvil", "call_graph": "tree:5x1"},
     THREE_LEVELS: {"model": "hvil", "call_graph": "tree:5x3"},
 }

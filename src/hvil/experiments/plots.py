@@ -1,6 +1,6 @@
 """How pictures of experiments look, and how they are saved: the same numbers give the same bytes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -30,9 +30,15 @@ def drawing() -> Iterator[Any]:
         yield plt
 
 
-def from_zero(axes: Any) -> None:
-    """Let the vertical axis begin at zero, with room for the whole of a marker that stands there."""
+def set_axes(axes: Any, sizes: Sequence[int]) -> None:
+    """Label the sizes, and no others; begin at zero, with room for the whole of a marker that stands there."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    axes.xaxis.set_major_locator(FixedLocator(list(sizes)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
+    axes.grid(alpha=0.3)
 
 
 def save_figure(figure: Any, directory: Path, name: str) -> list[Path]:
