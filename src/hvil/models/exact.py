@@ -109,4 +109,4 @@ def evaluated(
     table = step_table(config.graph, traces, limits)
     weights = next(policy.parameters())
     observations = prepare(traces, config, weights.device).observations.to(weights.dtype)
-    return table, table.log_probs(policy, observations)
+    return table, table.log_probs(policy, policy.encode(observations))

@@ -123,17 +123,17 @@ class PolicyNetwork(nn.Module):
 
     def log_probs(
         self,
-        observations: Float[Tensor, "S D"],
+        features: Float[Tensor, "S E"],
         procedure: Int[np.ndarray, "S"],
         counter: Int[np.ndarray, "S"],
         last: Int[np.ndarray, "S"],
         depth: Int[np.ndarray, "S"],
     ) -> Float[Tensor, "S U"]:
-        """Masked log-probabilities of all choices, for rows in any order."""
+        """Masked log-probabilities of all choices, for rows in any order; `encode` makes the features."""
         groups = grouped(procedure, len(self.graph.procedures))
         frames = Frames(counter[groups.order], last[groups.order])
-        order = torch.from_numpy(groups.order).to(observations.device)
-        scores = self.bank(self.encode(observations)[order], frames, groups)
+        order = torch.from_numpy(groups.order).to(features.device)
+        scores = self.bank(features[order], frames, groups)
         back = torch.empty_like(order)
         back[order] = torch.arange(len(order), device=order.device)
         return masked_log_softmax(scores[back], self.possible(procedure, counter, depth))

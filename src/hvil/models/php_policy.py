@@ -19,6 +19,9 @@ from hvil.models.bank import MlpBank
 from hvil.models.php import PolicyNetwork
 from hvil.traces import Traces
 
+ENCODED_AT_ONCE = 1024
+"""Images that a shared encoder takes at a time: a ConvNet's activations are large."""
+
 
 class PhpStep(NamedTuple):
     """One step of the greedy policy, and what else it might have done."""
@@ -41,7 +44,7 @@ class PhpPolicy:
         self.action_names = network.graph.action_names
         self._net: NetworkArrays | None = None
         self._device = next(network.parameters()).device
-        if isinstance(network.bank, MlpBank) and network.encoder is None and self._device.type == "cpu":
+        if isinstance(network.bank, MlpBank) and self._device.type == "cpu":
             self._net = network.bank.arrays()
         self.reset()
 
@@ -135,7 +138,7 @@ class PhpPolicy:
         rows = traces.observation_offsets
         emitted = np.full(rows[-1], len(traces.action_names), dtype=np.int64)
         emitted[np.arange(len(traces.actions)) + np.repeat(np.arange(len(traces)), traces.lengths)] = traces.actions
-        features = input_features(self.network.inputs, traces.observations, len(traces.observations))
+        features = self._seen(traces.observations, len(traces.observations))
         wrong = np.zeros(len(traces), dtype=bool)
         taken = np.zeros(len(traces), dtype=np.int64)
         visits = np.zeros(len(self.graph.procedures), dtype=np.int64)
@@ -151,7 +154,18 @@ class PhpPolicy:
             raise InputError(
                 f"observations of shape {array.shape} do not fit: {count} environment(s), {width} numbers each"
             )
-        return input_features(self.network.inputs, array, count)
+        return self._seen(array, count)
+
+    def _seen(self, observations: np.ndarray, count: int) -> Float[np.ndarray, "M E"]:
+        """What the procedures see of observations; a shared encoder is asked once, not at every PHP step."""
+        features = input_features(self.network.inputs, observations, count)
+        if self.network.encoder is None:
+            return features
+        with torch.no_grad():
+            starts = range(0, len(features), ENCODED_AT_ONCE)
+            rows = torch.from_numpy(features).to(self._device)
+            parts = [self.network.encode(rows[start : start + ENCODED_AT_ONCE]) for start in starts]
+            return torch.cat(parts).numpy(force=True)
 
     @property
     def width(self) -> int:
@@ -160,7 +174,7 @@ class PhpPolicy:
 
     def choices(self, features: Num[np.ndarray, "M D"], tops: Tops) -> Int[np.ndarray, "M"]:
         """The most likely PHP step of each active frame."""
-        seen = input_features(self.network.inputs, features, len(features))
+        seen = self._seen(features, len(features))
         return np.asarray(self._log_probabilities(seen, tops).argmax(axis=1))
 
     def _log_probabilities(self, features: Float[np.ndarray, "M D"], tops: Tops) -> Float[np.ndarray, "M U"]:
