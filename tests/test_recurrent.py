@@ -153,6 +153,21 @@ def test_convnet_has_the_layers_of_the_paper_and_reads_mnist_observations():
     assert model.loss(traces, np.random.default_rng(0), 0).total.isfinite()
 
 
+@pytest.mark.parametrize("blank", [[], [0], [1, 3], [0, 1, 2, 3]])
+def test_convnet_gives_blank_images_among_others_the_outputs_they_have_alone(blank: list[int]) -> None:
+    torch.manual_seed(0)
+    network = ConvNet(image_layout((16, 16)), 2, 3)
+    images, numbers = torch.randn(4, 1, 16, 16), torch.randn(4, 2)
+    images[blank] = 0
+    together = network(images, numbers)
+    alone = torch.cat([network(images[row : row + 1], numbers[row : row + 1]) for row in range(4)])
+    torch.testing.assert_close(together, alone)
+    weights = list(network.parameters())
+    gradients = [torch.autograd.grad(output.square().sum(), weights) for output in (together, alone)]
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_convnet_reads_colour_images_of_bytes():
     rng = np.random.default_rng(7)
     observations = [rng.integers(0, 256, size=(3, 16, 20, 3)).astype(np.uint8) for _ in range(2)]

@@ -2,13 +2,13 @@
 
 It stands in for the MLP of a procedure and for the encoder of a recurrent model; what feeds it is theirs to decide.
 
-Letters: N rows, C channels, E other numbers beside the image.
+Letters: N rows, M different images, C channels, E other numbers beside the image.
 """
 
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from hvil.errors import InputError
@@ -52,7 +52,7 @@ def split_image(
     flat = flat if flat.is_floating_point() else flat.to(torch.float32)
     pixels = layout.channels * layout.height * layout.width
     images = flat[:, :pixels].reshape(-1, layout.height, layout.width, layout.channels).movedim(3, 1)
-    return images / scale, flat[:, pixels:]
+    return images if scale == 1.0 else images / scale, flat[:, pixels:]
 
 
 class ConvNet(nn.Module):
@@ -75,11 +75,25 @@ class ConvNet(nn.Module):
 
     def forward(self, images: Float[Tensor, "N C H W"], numbers: Float[Tensor, "N E"]) -> Float[Tensor, "N outputs"]:
         """The outputs of each row."""
-        hidden = torch.relu(torch.max_pool2d(self.first(images), 2))
+        different, place = _blanks_once(images)
+        different = different.to(memory_format=torch.channels_last)  # a third less time on the CPU
+        hidden = torch.relu(torch.max_pool2d(self.first(different), 2))
         hidden = torch.relu(torch.max_pool2d(self.second(hidden), 2))
-        hidden = torch.relu(self.features(hidden.flatten(1)))
+        hidden = torch.relu(self.features(hidden.flatten(1))).index_select(0, place)
         output: Tensor = self.output(torch.cat([hidden, numbers], dim=1))
         return output
+
+
+def _blanks_once(images: Float[Tensor, "N C H W"]) -> tuple[Float[Tensor, "M C H W"], Int[Tensor, "N"]]:
+    """The images with all blank ones as one, and where each is among them.
+
+    In tasks whose later observations have no picture, half of all images are blank, and convolutions are what costs.
+    """
+    drawn = images.flatten(1).any(dim=1)
+    if drawn.all():
+        return images, torch.arange(len(images), device=images.device)
+    blank = images.new_zeros(1, *images.shape[1:])
+    return torch.cat([blank, images[drawn]]), drawn.cumsum(0) * drawn
 
 
 def _remaining(side: int) -> int:
