@@ -197,9 +197,7 @@ def gradient(learner: HvilLearner, value: Tensor) -> np.ndarray:
 
 def as_modules(bank: MlpBank) -> ModuleBank:
     """The same networks as separate modules, which compiled code cannot run."""
-    modules = ModuleBank(len(bank.bias1), torch.nn.Identity, bank.frame)
-    modules.networks = torch.nn.ModuleList([_OneMlp(bank, h) for h in range(len(bank.bias1))])
-    return modules
+    return ModuleBank([_OneMlp(bank, h) for h in range(len(bank.bias1))], bank.frame)
 
 
 class _OneMlp(torch.nn.Module):

@@ -41,7 +41,7 @@ def test_gradients_of_perceptrons_pass_a_finite_difference_check(limit: int) -> 
 def test_gradients_of_convnets_pass_a_finite_difference_check(shape: tuple[int, ...]) -> None:
     torch.manual_seed(0)
     frame = FrameInputs(counter=True, limit=0, last=True, choices=CHOICES)
-    bank = ModuleBank(3, lambda: ConvNetProcedure(shape, frame.width, CHOICES), frame)
+    bank = ModuleBank([ConvNetProcedure(shape, frame.width, CHOICES) for _ in range(3)], frame)
     check_gradients(bank, torch.randn(5, int(np.prod(shape))))
 
 

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hvil import models
-from hvil.callgraph import CallGraph
+from hvil.callgraph import CallGraph, call_graph
 from hvil.config import Config, ModelSettings
 from hvil.domains.task import task
 from hvil.errors import InputError
 from hvil.inference.estimators import ESTIMATORS, analytic_costs, sampled_costs
 from hvil.machine import reference
+from hvil.models.bank import MlpBank
 from hvil.models.hvil import HvilLearner
 from hvil.models.php import prepare
 from hvil.naive import naive_loss, observation_rows, posterior_contexts
@@ -68,6 +69,7 @@ def test_loss_and_gradient_equal_the_naive_twin(name: str, estimator: str) -> No
         {"frame_inputs": "none"},
         {"posterior_sees": "no-future"},
         {"posterior_sees": "no-final"},
+        {"posterior_sees": "final"},
         {"input_sparsity": 0.3},
         {"entropy_weight": 0.0},
     ],
@@ -98,6 +100,32 @@ def test_images_equal_the_naive_twin(encoder: str) -> None:
         pixels.action_names,
     )
     assert_equals_naive_twin(learner, traces)
+
+
+@pytest.mark.parametrize("network", ["mlp", "convnet"])
+def test_leaves_in_open_loop_equal_the_naive_twin(network: str) -> None:
+    graph, shape = GRAPHS["tree"], (16, 16)
+    learner = make_learner(graph, shape, network=network, open_loop_leaves=True)
+    assert_equals_naive_twin(learner, make_traces(graph, [[0, 1, 1], [1]], shape=shape))
+
+
+def test_a_leaf_in_open_loop_stays_blind_while_it_learns() -> None:
+    graph = GRAPHS["tree"]
+    leaves = [h for h, calls in enumerate(graph.calls) if not calls]
+    learner = make_learner(graph, open_loop_leaves=True, input_sparsity=0.1)
+    optimiser = torch.optim.Adam(learner.parameters(), lr=0.1, weight_decay=0.1)
+    for update in range(3):
+        learner.loss(make_traces(graph, [[0, 1, 1], [1]]), np.random.default_rng(0), update).total.backward()
+        optimiser.step()
+    bank = learner.generative.bank
+    assert isinstance(bank, MlpBank)
+    seen = bank.input_norms()[:, : bank.features].sum(dim=1)
+    assert [h for h, norm in enumerate(seen) if norm == 0] == leaves
+
+
+def test_leaves_in_open_loop_need_somebody_who_sees() -> None:
+    with pytest.raises(InputError, match="open-loop leaves need a root that calls"):
+        make_learner(call_graph("tree:5x1", ("left", "right")), open_loop_leaves=True)
 
 
 def test_a_task_of_real_size_equals_the_naive_twin() -> None:

@@ -32,9 +32,13 @@ class ModelSettings:
     )
     counter_limit: int = setting(0, "counters up to this number are also given one-hot (0: only raw)", low=0, high=1000)
     context: int = setting(32, "units of each direction of the posterior's LSTM", low=1, high=65536)
-    posterior_sees: Literal["all", "no-future", "no-final"] = setting(
+    open_loop_leaves: bool = setting(
+        False, "procedures that call no other see their frame only, no observations: fixed sequences of actions"
+    )
+    posterior_sees: Literal["all", "no-future", "no-final", "final"] = setting(
         "all",
-        "what the posterior sees: the whole trace; only the past (a forward LSTM); or all but the last observation",
+        "what the posterior sees: the whole trace; only the past (a forward LSTM); all but the last observation; or "
+        "the last observation alone, and no actions",
     )
     estimator: Literal["rao-blackwell", "analytic", "score"] = setting("rao-blackwell", "gradient estimator")
     entropy_weight: float = setting(1.0, "initial weight of the posterior's entropy in the cost", low=0)

@@ -75,9 +75,9 @@ def naive_walk(
             planned = reference.steps_towards(graph, stack, wanted, int(annotations.kept[time]), emitted[time])
         possible = reference.posterior_steps(graph, stack, emitted[time])
         log_q = log_probs(learner.posterior.bank, learner, contexts[time], stack[-1], possible)
-        log_p = log_probs(
-            learner.generative.bank, learner, observations[time], stack[-1], reference.policy_steps(graph, stack)
-        )
+        unseen = learner.config.model.open_loop_leaves and not graph.calls[stack[-1].procedure]
+        seen = torch.zeros_like(observations[time]) if unseen else observations[time]
+        log_p = log_probs(learner.generative.bank, learner, seen, stack[-1], reference.policy_steps(graph, stack))
         known = bool(planned)
         choice = planned.pop(0) if known else choose(log_q.detach(), possible, float(uniforms[len(steps)]), greedy)
         steps.append(NaiveStep(stack, time, choice, known, log_q, log_p))
@@ -170,10 +170,14 @@ def posterior_contexts(learner: HvilLearner, trace: Traces, observations: Float[
     posterior, sees = learner.posterior, learner.config.model.posterior_sees
     if sees == "no-final":
         observations = torch.cat([observations[:-1], torch.zeros_like(observations[-1:])])
+    elif sees == "final":
+        observations = torch.cat([torch.zeros_like(observations[:-1]), observations[-1:]])
     encoder = posterior.encoder or learner.generative.encoder
     if encoder is not None:
         observations = encoder(observations)
     actions = torch.eye(len(trace.action_names) + 1).to(observations)
+    if sees == "final":
+        actions[:-1] = 0
     x = torch.cat([observations, actions[[*trace.actions.tolist(), len(trace.action_names)]]], dim=1)
     past: Tensor = posterior.past(x)[0]
     if posterior.future is None:

@@ -6,7 +6,7 @@ business.
 Letters: R rows, D features, F frame inputs, K hidden units, U choices, H procedures.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -114,7 +114,18 @@ class _GroupedLinear(torch.autograd.Function):
 class MlpBank(nn.Module):
     """One-hidden-layer networks of all procedures, stacked."""
 
-    def __init__(self, procedures: int, features: int, hidden: int, frame: FrameInputs) -> None:
+    def __init__(
+        self, procedures: int, features: int, hidden: int, frame: FrameInputs, blind: Sequence[int] = ()
+    ) -> None:
+        """Build it.
+
+        Args:
+            procedures: how many networks.
+            features: width of what they see.
+            hidden: units of each.
+            frame: which inputs a frame gives.
+            blind: the procedures that see their frame only; their weights from features are 0 and stay it.
+        """
         super().__init__()
         self.frame = frame
         self.features = features
@@ -123,6 +134,12 @@ class MlpBank(nn.Module):
         self.bias1 = nn.Parameter(_uniform(inputs, procedures, hidden))
         self.weight2 = nn.Parameter(_uniform(hidden, procedures, hidden, frame.choices))
         self.bias2 = nn.Parameter(_uniform(hidden, procedures, frame.choices))
+        if blind:
+            unseen = torch.zeros_like(self.weight1, dtype=torch.bool)
+            unseen[list(blind), :features] = True
+            self.register_buffer("unseen", unseen, persistent=False)
+            self.weight1.data.masked_fill_(unseen, 0)
+            self.weight1.register_hook(lambda gradient: gradient.masked_fill(self.unseen, 0))  # type: ignore[no-untyped-call]
 
     def forward(self, features: Float[Tensor, "R D"], frames: Frames, groups: Groups) -> Float[Tensor, "R U"]:
         """Scores of all choices; features and frames are in the order of `groups`."""
@@ -153,12 +170,12 @@ class MlpBank(nn.Module):
 
 
 class ModuleBank(nn.Module):
-    """Any network a procedure: `make()` gives a module from (features, frame inputs) to scores."""
+    """Any network a procedure: modules from (features, frame inputs) to scores."""
 
-    def __init__(self, procedures: int, make: Callable[[], nn.Module], frame: FrameInputs) -> None:
+    def __init__(self, networks: Iterable[nn.Module], frame: FrameInputs) -> None:
         super().__init__()
         self.frame = frame
-        self.networks = nn.ModuleList([make() for _ in range(procedures)])
+        self.networks = nn.ModuleList(networks)
 
     def forward(self, features: Float[Tensor, "R D"], frames: Frames, groups: Groups) -> Float[Tensor, "R U"]:
         """Scores of all choices; features and frames are in the order of `groups`."""

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Float32, Int
 from torch import Tensor, nn
 
+from hvil.callgraph import CallGraph
 from hvil.config import Config
 from hvil.errors import InputError
 from hvil.inputs import features as input_features
@@ -60,14 +61,15 @@ def prepare(traces: Traces, config: Config, device: torch.device) -> Batch:
 class ConvNetProcedure(nn.Module):
     """The paper's ConvNet as one procedure's network: image in, frame inputs and other numbers beside the 50 units."""
 
-    def __init__(self, shape: tuple[int, ...], extra: int, outputs: int) -> None:
+    def __init__(self, shape: tuple[int, ...], extra: int, outputs: int, blind: bool = False) -> None:
         super().__init__()
         self.layout = image_layout(shape)
+        self.blind = blind
         self.network = ConvNet(self.layout, self.layout.numbers + extra, outputs)
 
     def forward(self, observations: Float[Tensor, "rows D"], extra: Float[Tensor, "rows F"]) -> Float[Tensor, "rows O"]:
-        """Scores of each row."""
-        images, numbers = split_image(self.layout, observations)
+        """Scores of each row; blind, they depend on the frame alone."""
+        images, numbers = split_image(self.layout, torch.zeros_like(observations) if self.blind else observations)
         scores: Tensor = self.network(images, torch.cat([numbers, extra], dim=1))
         return scores
 
@@ -100,15 +102,19 @@ class PolicyNetwork(nn.Module):
         self.inputs = config.inputs
         self.width = int(np.prod(shape))
         self.encoder: ImageEncoder | None = None
+        blind = _leaves(config.graph) if config.model.open_loop_leaves else []
         if config.model.encoder == "shared":
             if config.model.network != "convnet":
                 raise InputError("a shared encoder needs the network convnet: perceptrons see observations themselves")
             self.encoder = ImageEncoder(shape)
-            self.bank = MlpBank(count, FEATURES, config.model.hidden, frame)
+            self.bank = MlpBank(count, FEATURES, config.model.hidden, frame, blind)
         elif config.model.network == "convnet":
-            self.bank = ModuleBank(count, lambda: ConvNetProcedure(shape, frame.width, config.graph.step_count), frame)
+            steps = config.graph.step_count
+            self.bank = ModuleBank(
+                (ConvNetProcedure(shape, frame.width, steps, h in blind) for h in range(count)), frame
+            )
         else:
-            self.bank = MlpBank(count, config.input_width, config.model.hidden, frame)
+            self.bank = MlpBank(count, config.input_width, config.model.hidden, frame, blind)
 
     def encode(self, observations: Float[Tensor, "rows D"]) -> Float[Tensor, "rows E"]:
         """What the bank sees of observations: themselves, or what a shared encoder makes of them."""
@@ -179,13 +185,16 @@ class PosteriorNetwork(nn.Module):
 
     def _inputs(self, batch: Batch) -> Float[Tensor, "R inputs"]:
         observations = batch.observations
-        if self.sees == "no-final":
+        if self.sees in ("no-final", "final"):
             final = torch.zeros(len(observations), 1, device=observations.device)
             final[torch.from_numpy(batch.rows[1:] - 1).to(final.device)] = 1
-            observations = observations * (1 - final)
+            observations = observations * (final if self.sees == "final" else 1 - final)
         observations = self._encode(observations)
-        actions = torch.from_numpy(batch.emitted).to(observations.device)
-        return torch.cat([observations, nn.functional.one_hot(actions, self.actions + 1).to(observations)], dim=1)
+        emitted = torch.from_numpy(batch.emitted).to(observations.device)
+        actions = nn.functional.one_hot(emitted, self.actions + 1).to(observations)
+        if self.sees == "final":
+            actions[:, : self.actions] = 0
+        return torch.cat([observations, actions], dim=1)
 
     def walk(
         self, batch: Batch, context: Float[Tensor, "R B"], rng: np.random.Generator, greedy: bool = False
@@ -259,6 +268,14 @@ class PosteriorNetwork(nn.Module):
             return batched.walk(
                 self.graph, log_probabilities, batch.emitted, batch.rows, batch.guide, uniforms, offsets, greedy
             )
+
+
+def _leaves(graph: CallGraph) -> list[int]:
+    """The procedures that call no other, which may see nothing if others see for them."""
+    leaves = [procedure for procedure, callees in enumerate(graph.calls) if not callees]
+    if graph.root in leaves:
+        raise InputError("open-loop leaves need a root that calls: a single procedure has to see the observations")
+    return leaves
 
 
 def masked_log_softmax(scores: Float[Tensor, "S U"], possible: Bool[np.ndarray, "S U"]) -> Float[Tensor, "S U"]:
