@@ -69,7 +69,6 @@ def test_loss_and_gradient_equal_the_naive_twin(name: str, estimator: str) -> No
         {"frame_inputs": "none"},
         {"posterior_sees": "no-future"},
         {"posterior_sees": "no-final"},
-        {"posterior_sees": "final"},
         {"input_sparsity": 0.3},
         {"entropy_weight": 0.0},
     ],

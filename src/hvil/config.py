@@ -35,10 +35,9 @@ class ModelSettings:
     open_loop_leaves: bool = setting(
         False, "procedures that call no other see their frame only, no observations: fixed sequences of actions"
     )
-    posterior_sees: Literal["all", "no-future", "no-final", "final"] = setting(
+    posterior_sees: Literal["all", "no-future", "no-final"] = setting(
         "all",
-        "what the posterior sees: the whole trace; only the past (a forward LSTM); all but the last observation; or "
-        "the last observation alone, and no actions",
+        "what the posterior sees: the whole trace; only the past (a forward LSTM); or all but the last observation",
     )
     estimator: Literal["rao-blackwell", "analytic", "score"] = setting("rao-blackwell", "gradient estimator")
     entropy_weight: float = setting(1.0, "initial weight of the posterior's entropy in the cost", low=0)

@@ -170,14 +170,10 @@ def posterior_contexts(learner: HvilLearner, trace: Traces, observations: Float[
     posterior, sees = learner.posterior, learner.config.model.posterior_sees
     if sees == "no-final":
         observations = torch.cat([observations[:-1], torch.zeros_like(observations[-1:])])
-    elif sees == "final":
-        observations = torch.cat([torch.zeros_like(observations[:-1]), observations[-1:]])
     encoder = posterior.encoder or learner.generative.encoder
     if encoder is not None:
         observations = encoder(observations)
     actions = torch.eye(len(trace.action_names) + 1).to(observations)
-    if sees == "final":
-        actions[:-1] = 0
     x = torch.cat([observations, actions[[*trace.actions.tolist(), len(trace.action_names)]]], dim=1)
     past: Tensor = posterior.past(x)[0]
     if posterior.future is None:

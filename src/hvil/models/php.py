@@ -185,16 +185,13 @@ class PosteriorNetwork(nn.Module):
 
     def _inputs(self, batch: Batch) -> Float[Tensor, "R inputs"]:
         observations = batch.observations
-        if self.sees in ("no-final", "final"):
+        if self.sees == "no-final":
             final = torch.zeros(len(observations), 1, device=observations.device)
             final[torch.from_numpy(batch.rows[1:] - 1).to(final.device)] = 1
-            observations = observations * (final if self.sees == "final" else 1 - final)
+            observations = observations * (1 - final)
         observations = self._encode(observations)
-        emitted = torch.from_numpy(batch.emitted).to(observations.device)
-        actions = nn.functional.one_hot(emitted, self.actions + 1).to(observations)
-        if self.sees == "final":
-            actions[:, : self.actions] = 0
-        return torch.cat([observations, actions], dim=1)
+        actions = torch.from_numpy(batch.emitted).to(observations.device)
+        return torch.cat([observations, nn.functional.one_hot(actions, self.actions + 1).to(observations)], dim=1)
 
     def walk(
         self, batch: Batch, context: Float[Tensor, "R B"], rng: np.random.Generator, greedy: bool = False
