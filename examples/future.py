@@ -138,6 +138,8 @@ def table(records: list[dict[str, Any]]) -> str:
     for (name, updates, count, demos), found in sorted(errors.items()):
         seeing, blind = found.get("all", {}), found.get(BLIND[name.split(",")[0]], {})
         runs = sorted(set(seeing) & set(blind))
+        if not runs:
+            continue
         columns = [np.array([errors_of[run] for run in runs]) for errors_of in (seeing, blind)]
         means = " | ".join(f"{column.mean():.1f}% {_interval(column)}" for column in columns)
         gain = columns[0] - columns[1]
