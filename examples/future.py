@@ -63,7 +63,8 @@ def intent() -> list[dict[str, Any]]:
     """What is compared, but for the run."""
     return [
         {"task": "intent", "demos": 100, "annotated": annotated, "updates": updates, "posterior_sees": sees}
-        for updates, annotated, sees in product((500, 1_000, 3_000), (10, 20), ("all", "no-future"))
+        for updates, annotated, sees in product((500, 1_000, 3_000), (0, 10, 20), ("all", "no-future"))
+        if annotated or updates == 1_000
     ]
 
 
@@ -141,16 +142,16 @@ def table(records: list[dict[str, Any]]) -> str:
         if not runs:
             continue
         columns = [np.array([errors_of[run] for run in runs]) for errors_of in (seeing, blind)]
-        means = " | ".join(f"{column.mean():.1f}% {_interval(column)}" for column in columns)
+        means = " | ".join(f"{column.mean():.1f}% {_interval(column, 0, 100)}" for column in columns)
         gain = columns[0] - columns[1]
         words = f"{gain.mean():+.1f} {_interval(gain)}"
         lines.append(f"| {name} | {updates:,} | {count} of {demos} | {means} | {words} |")
     return "\n".join(lines)
 
 
-def _interval(values: np.ndarray) -> str:
+def _interval(values: np.ndarray, least: float = -100, most: float = 100) -> str:
     found = student_interval(values)
-    return "" if found is None else f"[{found[0]:.1f}, {found[1]:.1f}]"
+    return "" if found is None else "[{:.1f}, {:.1f}]".format(*np.clip(found, least, most))
 
 
 if __name__ == "__main__":
