@@ -146,8 +146,8 @@ def test_students_interval_is_scipys():
         ("bubblesort", "quick", 4 * 5 * 3),
         ("karel-data", "paper", 6 * 4 * 5 * 10),
         ("karel-data", "quick", 6 * 4 * 5 * 3),
-        ("karel-length", "paper", 6 * 5 * 5 * 10),
-        ("karel-length", "quick", 6 * 5 * 5 * 3),
+        ("karel-length", "paper", 6 * 5 * 6 * 10),
+        ("karel-length", "quick", 6 * 5 * 6 * 3),
     ],
 )
 def test_every_table_has_the_right_cells(figure, preset, count):
