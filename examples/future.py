@@ -26,6 +26,7 @@ import numpy as np
 import hvil
 from hvil.annotations import Annotations
 from hvil.domains.task import task
+from hvil.files import write_text
 from hvil.segments import keep_annotations
 from hvil.statistics import student_interval
 
@@ -50,11 +51,10 @@ def main() -> None:
     done = [record["cell"] for record in records]
     cells = [{**cell, "run": run} for run in range(args.runs) for cell in intent()]
     cells += [{**cell, "run": run} for run in range(args.parity_runs) for cell in parity()]
-    with ProcessPoolExecutor(args.workers) as pool, path.open("a") as file:
+    with ProcessPoolExecutor(args.workers) as pool:
         for job in as_completed([pool.submit(run_cell, cell) for cell in cells if cell not in done]):
             records.append(job.result())
-            file.write(json.dumps(records[-1]) + "\n")
-            file.flush()
+            write_text(path, "".join(json.dumps(record) + "\n" for record in records))
             print(records[-1], flush=True)
     print(table([record for record in records if record["cell"] in cells]))
 
