@@ -66,7 +66,7 @@ EXPERIMENT = Experiment(
         Claim("(ours, seen afterwards) most noise, more data: lower than the LSTM", "lower", HVIL, LSTM, **MORE_DATA),
         Claim("(ours, seen afterwards) and than the 2-layer LSTM", "lower", HVIL, DEEP_LSTM, **MORE_DATA),
         Claim("(ours, seen afterwards) and without the digit", "lower", BLIND, DEEP_LSTM, **MORE_DATA),
-        Claim("(ours, seen afterwards) the digit helps over the whole figure", "lower", HVIL, BLIND, **EVERYWHERE, **BEST),
+        Claim("(ours, seen afterwards) the digit helps on the whole", "lower", HVIL, BLIND, **EVERYWHERE, **BEST),
         Claim("(ours, seen afterwards) less noise, much data: LSTM ahead", "lower", LSTM, HVIL, **LESS_NOISE, **BEST),
     ),
     notes=(
@@ -74,8 +74,8 @@ EXPERIMENT = Experiment(
         "for HVIL, 4,800 for the LSTMs, which start slowly (the paper does not say how many). By then losses have "
         "settled, if not always on something learnt: with p = 0.6 and 800 or more demonstrations the LSTM ends at "
         "chance in two runs of three and the 2-layer LSTM in all. In one such cell (LSTM, 6,400, run 1) neither 20,000 "
-        "updates nor a weight decay of 0 changed that. Errors wander, and with few demonstrations they are lowest early "
-        "and rise as the noise is learnt by heart, so beside it stands `error_best`, the lowest of 20 evaluations "
+        "updates nor a weight decay of 0 changed that. Errors wander, and with few demonstrations they are lowest "
+        "early and rise as the noise is learnt by heart, so beside it stands `error_best`, the lowest of 20 evaluations "
         "during training, again for all models: what the best stopping rule could give. Preset `quick` "
         "uses the 6,400 training and 1,000 test images that come with the package, `paper` all of MNIST."
     ),
