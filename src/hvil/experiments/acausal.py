@@ -75,8 +75,8 @@ EXPERIMENT = Experiment(
         "settled, if not always on something learnt: with p = 0.6 and 800 or more demonstrations the LSTM ends at "
         "chance in two runs of three and the 2-layer LSTM in all. In one such cell (LSTM, 6,400, run 1) neither 20,000 "
         "updates nor a weight decay of 0 changed that. Errors wander, and with few demonstrations they are lowest "
-        "early and rise as the noise is learnt by heart, so beside it stands `error_best`, the lowest of 20 evaluations "
-        "during training, again for all models: what the best stopping rule could give. Preset `quick` "
+        "early and rise as the noise is learnt by heart, so beside it stands `error_best`, the lowest of 20 "
+        "evaluations during training, again for all models: what the best stopping rule could give. Preset `quick` "
         "uses the 6,400 training and 1,000 test images that come with the package, `paper` all of MNIST."
     ),
 )
