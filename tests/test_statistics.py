@@ -8,12 +8,13 @@ from scipy import stats
 
 from hvil.errors import InputError
 from hvil.statistics import (
-    bootstrap_interval,
     interquartile_mean,
     mean_estimate,
     paired,
     proportion_interval,
+    share_estimate,
     sign_flip_p_value,
+    student_interval,
 )
 
 VALUES = st.lists(st.floats(0, 1, width=16), min_size=1, max_size=30).map(np.array)
@@ -32,13 +33,16 @@ def test_proportion_interval_is_wilsons(count, share):
 
 
 @pytest.mark.parametrize("count", [3, 10, 40])
-def test_bootstrap_interval_agrees_with_scipys(count):
+def test_students_interval_is_scipys(count):
     values = np.random.default_rng(count).beta(2, 5, size=count)
-    expected = stats.bootstrap(
-        (values,), np.mean, n_resamples=50_000, method="percentile", random_state=np.random.default_rng(1)
-    )
-    width = np.ptp(values)
-    assert bootstrap_interval(values) == pytest.approx(tuple(expected.confidence_interval), abs=0.02 * width)
+    expected = stats.t.interval(0.95, count - 1, loc=values.mean(), scale=stats.sem(values))
+    assert student_interval(values) == mean_estimate(values).interval == pytest.approx(expected)
+
+
+def test_the_interval_of_a_share_is_one_of_shares():
+    assert share_estimate(np.array([0.0, 0.1, 0.0])).interval.low == 0.0
+    assert share_estimate(np.array([1.0, 0.9, 1.0])).interval.high == 1.0
+    assert share_estimate(np.array([0.4, 0.5, 0.6])) == mean_estimate(np.array([0.4, 0.5, 0.6]))
 
 
 @pytest.mark.parametrize(("count", "tolerance"), [(2, 1e-12), (5, 1e-12), (9, 1e-12), (30, 0.02)])
@@ -67,7 +71,7 @@ def test_equal_learners_do_not_differ():
 
 
 def test_one_run_has_a_mean_but_no_interval():
-    assert mean_estimate(np.array([0.25])) == (0.25, None, 1)
+    assert mean_estimate(np.array([0.25])) == share_estimate(np.array([0.25])) == (0.25, None, 1)
 
 
 @pytest.mark.parametrize("values", [np.array([]), np.array([0.1, np.nan])])

@@ -2,7 +2,7 @@
 
 Small on purpose; the tests hold each function against SciPy. What is measured is `evaluation`'s business.
 
-Letters: N runs (or pairs of runs), B resamples.
+Letters: N runs (or pairs of runs).
 """
 
 import math
@@ -46,25 +46,30 @@ class Paired(NamedTuple):
     """Share of the pairs in which the first is lower; ties count half."""
 
 
-def mean_estimate(values: Num[np.ndarray, "N"], seed: int = 0) -> Estimate:
-    """The mean with its percentile bootstrap interval over runs."""
+def mean_estimate(values: Num[np.ndarray, "N"]) -> Estimate:
+    """The mean with its interval over runs."""
     values = _checked(values)
-    return Estimate(float(values.mean()), bootstrap_interval(values, seed), len(values))
+    return Estimate(float(values.mean()), student_interval(values), len(values))
 
 
-def bootstrap_interval(values: Num[np.ndarray, "N"], seed: int = 0) -> Interval | None:
-    """Percentiles of the means of runs drawn with replacement; optimistic when there are only a few runs."""
-    values = _checked(values)
-    if len(values) == 1:
-        return None
-    drawn = np.random.default_rng(seed).integers(0, len(values), size=(RESAMPLES, len(values)))
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(values[drawn].mean(axis=1), [tail, 1 - tail])
-    return Interval(float(low), float(high))
+def share_estimate(values: Num[np.ndarray, "N"]) -> Estimate:
+    """The same for shares, such as errors: the interval is cut to what a share can be."""
+    mean, interval, runs = mean_estimate(values)
+    cut = interval and Interval(max(0.0, interval.low), min(1.0, interval.high))
+    return Estimate(mean, cut, runs)
+
+
+def shown(estimate: Estimate, sign: str = "", unit: str = "%") -> str:
+    """In per cent: `12.3% [4.5, 20.1]`; `sign="+"` for differences."""
+    text = f"{100 * estimate.mean:{sign}.1f}{unit}"
+    if estimate.interval is None:
+        return text
+    low, high = estimate.interval
+    return f"{text} [{100 * low:{sign}.1f}, {100 * high:{sign}.1f}]"
 
 
 def student_interval(values: Num[np.ndarray, "N"]) -> Interval | None:
-    """Student's interval of the mean: as wide as a few runs deserve, which the bootstrap of a few is not."""
+    """Student's interval of the mean: as wide as a few runs deserve, which a bootstrap of a few is not."""
     from scipy.stats import t
 
     values = _checked(values)
@@ -101,7 +106,7 @@ def paired(first: Num[np.ndarray, "N"], second: Num[np.ndarray, "M"], seed: int 
         raise InputError(f"a paired comparison needs as many runs of both: {len(first)} and {len(second)}")
     differences = _checked(np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64))
     lower = float((differences < 0).mean() + (differences == 0).mean() / 2)
-    return Paired(mean_estimate(differences, seed), sign_flip_p_value(differences, seed), lower)
+    return Paired(mean_estimate(differences), sign_flip_p_value(differences, seed), lower)
 
 
 def sign_flip_p_value(differences: Num[np.ndarray, "N"], seed: int = 0) -> float:

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.table import Table
 
-from hvil.experiments.cells import Cell
+from hvil.domains.task import task
+from hvil.experiments.cells import Cell, self_contained
 from hvil.experiments.plots import COLOURS, MARKERS, drawing, save_figure, set_axes
 from hvil.experiments.variants import Variant
-from hvil.statistics import Estimate, Paired, interquartile_mean, mean_estimate, paired
+from hvil.statistics import Estimate, Paired, interquartile_mean, paired, share_estimate, shown
 
 MEASURES = {
     "error": "error",
@@ -38,11 +39,13 @@ class Point(NamedTuple):
 
 
 def comparison_cells(
-    task: str, demos: Sequence[int], learners: Sequence[Variant], runs: int, test_traces: int
+    name: str, demos: Sequence[int], learners: Sequence[Variant], runs: int, test_traces: int
 ) -> dict[tuple[str, int, int], Cell]:
     """The cells by learner, demonstrations and run; in an order in which all learners advance together."""
+    contents = task(name).contents
+    settings = {learner.name: self_contained(learner.settings) for learner in learners}
     return {
-        (learner.name, count, run): Cell(task, count, run, dict(learner.settings), test_traces)
+        (learner.name, count, run): Cell(name, count, run, settings[learner.name], test_traces, contents=contents)
         for run in range(runs)
         for count in demos
         for learner in learners
@@ -83,7 +86,7 @@ def summarise(cells: Mapping[tuple[str, int, int], Cell], records: Mapping[str, 
 
 def _measures(records: Sequence[Mapping[str, Any]]) -> dict[str, Estimate]:
     values = {name: [r[name] for r in records if r.get(name) is not None] for name in MEASURES}
-    return {name: mean_estimate(np.array(found)) for name, found in values.items() if found}
+    return {name: share_estimate(np.array(found)) for name, found in values.items() if found}
 
 
 def to_mapping(point: Point) -> dict[str, Any]:
@@ -113,7 +116,7 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
 
 def table(points: Sequence[Point], title: str) -> Table:
     """Every learner's error with its interval, and what else was measured."""
-    result = Table(title=title, caption="error: test traces with a wrong action; [95% bootstrap interval over runs]")
+    result = Table(title=title, caption="error: test traces with a wrong action; [95% interval over runs, Student's]")
     result.add_column("demos", justify="right")
     result.add_column("learner", overflow="fold")
     for name in ("error", "middle half", "unseen", "success", "training", "runs", "s"):
@@ -124,7 +127,7 @@ def table(points: Sequence[Point], title: str) -> Table:
             result.add_row(
                 str(demos),
                 point.learner,
-                _shown(measures["error"]),
+                shown(measures["error"]),
                 f"{point.interquartile_mean:.1%}",
                 *(f"{measures[name].mean:.1%}" if name in measures else "–" for name in list(MEASURES)[1:]),
                 str(measures["error"].runs),
@@ -144,17 +147,9 @@ def differences(points: Sequence[Point]) -> Table | None:
     for point in sorted(points, key=lambda p: p.demos):
         if point.versus_first is not None:
             pair, names = point.versus_first, f"{point.learner} − {points[0].learner}"
-            difference = _shown(pair.difference, sign="+")
+            difference = shown(pair.difference, sign="+")
             result.add_row(str(point.demos), names, difference, f"{pair.p_value:.2f}", f"{pair.first_lower:.0%}")
     return result if result.rows else None
-
-
-def _shown(estimate: Estimate, sign: str = "") -> str:
-    text = f"{estimate.mean:{sign}.1%}"
-    if estimate.interval is None:
-        return text
-    low, high = estimate.interval
-    return f"{text} [{100 * low:{sign}.1f}, {100 * high:{sign}.1f}]"
 
 
 def draw(points: Sequence[Point], title: str, directory: Path) -> list[Path]:
