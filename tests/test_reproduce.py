@@ -9,7 +9,7 @@ import pytest
 
 from hvil.cli import main
 from hvil.errors import InputError
-from hvil.experiments.cells import Cell
+from hvil.experiments.cells import Cell, run_cell
 from hvil.experiments.experiment_files import find_experiment
 from hvil.experiments.pools import is_short, pool, pooled_data, split
 
@@ -53,6 +53,85 @@ def test_an_experiment_can_be_written_in_python(tmp_path):
     cells = find_experiment(str(path)).cells()
     assert len(cells) == 2 * 3 * 3
     assert {cell.task for cell in cells.values()} == {"karel:F"}
+
+
+TABLE = """
+panels = { F = "karel:F" }
+sizes = [2]
+runs = 1
+test_traces = 2
+settings = { updates = 1, hidden = 4 }
+models = { HVIL = {}, LSTM = { model = "lstm" } }
+"""
+
+
+def test_a_sweep_that_is_refused_leaves_the_records_alone(tmp_path, capsys):
+    path, out = tmp_path / "small.toml", tmp_path / "out"
+    path.write_text(TABLE + "[presets.other]\nruns = 2\n")
+    command = ["reproduce", str(path), "--out", str(out), "--workers", "1"]
+    assert main(command) == 0
+    kept = {name: (out / name).read_bytes() for name in ("records.jsonl", "experiment.json", "README.md")}
+
+    def refused(arguments: list[str], message: str) -> None:
+        capsys.readouterr()
+        assert main(arguments) == 2
+        assert message in capsys.readouterr().err
+        assert {name: (out / name).read_bytes() for name in kept} == kept
+
+    path.write_text(TABLE.replace("hidden", "hiden"))
+    refused(command, "unknown setting 'hiden'")
+    path.write_text(TABLE + "[presets.other]\nruns = 2\n")
+    refused([*command, "--preset", "other"], "holds the results of small; small, preset other needs another --out")
+    other = tmp_path / "other.toml"
+    other.write_text(TABLE)
+    refused(["reproduce", str(other), "--out", str(out)], "holds the results of small; other needs another --out")
+
+
+def test_cells_that_failed_are_told_beside_the_results_of_the_others(tmp_path, capsys, monkeypatch):
+    from hvil.experiments import reproduce
+    from hvil.experiments.local_engine import Failure
+
+    path, out = tmp_path / "small.toml", tmp_path / "out"
+    path.write_text(TABLE)
+    run = reproduce.run_experiment
+    monkeypatch.setattr(reproduce, "run_experiment", lambda *a, **k: (run(*a, **k)[0], [Failure("F", "it died")]))
+    assert main(["reproduce", str(path), "--out", str(out), "--workers", "1", "--json"]) == 1
+    printed = capsys.readouterr()
+    answer = json.loads(printed.out)
+    assert (answer["records"], answer["failures"]) == (2, [{"key": "F", "reason": "it died"}])
+    assert "1 cells failed; the same command tries them again" in printed.err
+
+
+def test_what_is_in_a_file_counts_not_its_name(tmp_path):
+    graph, program, table = (tmp_path / name for name in ("graph.json", "program.txt", "table.toml"))
+    text = TABLE.replace("karel:F", f"karel:{program}").replace("HVIL = {}", f'HVIL = {{ call_graph = "{graph}" }}')
+    table.write_text(text)
+
+    def keys(calls: str, body: str) -> list[str]:
+        graph.write_text(f'{{"root": "a", "procedures": {{"a": {{"calls": [{calls}]}}, "b": {{"calls": []}}}}}}')
+        program.write_text(f"def run() {{ {body} }}")
+        cells = list(find_experiment(str(table)).cells().values())
+        for cell in cells:
+            cell.check()
+        return [cell.key for cell in cells]
+
+    first = keys('"b"', "move();")
+    assert first == keys('"b"', " move ( ) ; ")
+    hvil, lstm = zip(first, keys('"b", "a"', "move();"), strict=True)
+    assert hvil[0] != hvil[1]
+    assert lstm[0] == lstm[1]
+    assert not set(first) & set(keys('"b"', "turnLeft();"))
+
+
+def test_a_cell_whose_file_has_changed_is_not_run(tmp_path):
+    program = tmp_path / "program.txt"
+    program.write_text("def run() { move(); }")
+    table = tmp_path / "table.toml"
+    table.write_text(TABLE.replace("karel:F", f"karel:{program}"))
+    cell = next(iter(find_experiment(str(table)).cells().values()))
+    program.write_text("def run() { turnLeft(); }")
+    with pytest.raises(InputError, match="has changed since the sweep began"):
+        run_cell(cell, lambda share: None, tmp_path / "scratch")
 
 
 def test_the_commands_of_the_docs_exist(capsys):

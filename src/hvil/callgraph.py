@@ -198,6 +198,11 @@ def action_names_in(spec: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def graph_contents(spec: Any) -> Any:
+    """The spec, or what is in the file that it names: a file may change, and be missing elsewhere."""
+    return read_json(spec) if isinstance(spec, str) and _is_file(spec) else spec
+
+
 def _is_file(spec: str) -> bool:
     return spec.endswith(".json") or os.path.isfile(spec)
 

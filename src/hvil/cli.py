@@ -55,6 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             json.dump(_jsonable(result), sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
             sys.stdout.write("\n")
         sys.stdout.flush()
+        failures = result.get("failures")
+        if failures:  # of some parts: what the others gave has been shown
+            return _complain(args.command, f"{len(failures)} cells failed; the same command tries them again", 1)
     except InputError as error:
         return _complain(args.command, error, 2)
     except BrokenPipeError:

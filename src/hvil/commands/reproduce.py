@@ -87,10 +87,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         print(f"{failure.key}: {failure.reason}", file=sys.stderr)
     if not results.records:
         raise OSError("no cell succeeded")
-    answer = _shown(args, results, show(results, out))
-    if failures:
-        raise OSError(f"{len(failures)} cells failed; the same command tries them again")
-    return answer
+    return _shown(args, results, show(results, out)) | {"failures": [failure._asdict() for failure in failures]}
 
 
 def _default_out(experiment: "Experiment", preset: str | None) -> str:
@@ -100,6 +97,7 @@ def _default_out(experiment: "Experiment", preset: str | None) -> str:
 def _shown(args: argparse.Namespace, results: "Results", shown: "Shown") -> dict[str, Any]:
     """Print the verdicts; what `--json` prints."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     if not args.json:
@@ -107,12 +105,14 @@ def _shown(args: argparse.Namespace, results: "Results", shown: "Shown") -> dict
         if not console.is_terminal:
             console.width = max(console.width, 160)
         if shown.findings:
-            table = Table("claim", "measured", "verdict", title=results.experiment.title)
+            table = Table("claim", "measured", "verdict", title=escape(results.experiment.title))
             for finding in shown.findings:
                 words = f"  {finding.panel}" if finding.panel else f"{finding.claim.ours}: {finding.claim.says}"
-                table.add_row(words, finding.measured or "–", str(finding.verdict))
+                table.add_row(escape(words), escape(finding.measured or "–"), str(finding.verdict))
             console.print(table)
-        console.print(f"{len(results.records)} of {results.expected} records; {shown.page}", highlight=False)
+        console.print(
+            f"{len(results.records)} of {results.expected} records; {shown.page}", highlight=False, markup=False
+        )
     return {
         "experiment": results.experiment.name,
         "preset": results.preset,

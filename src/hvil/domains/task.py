@@ -75,6 +75,11 @@ class Task(Protocol):
         """The TASK string, such as `karel:F`."""
 
     @property
+    def contents(self) -> str:
+        """What the name leaves open: the program, if the name is that of a file."""
+        return ""
+
+    @property
     def action_names(self) -> tuple[str, ...]:
         """The actions in the order of their numbers, without the terminate signal."""
 

@@ -48,6 +48,8 @@ class Cell:
     percentile: int = 0
     """Training traces are shorter than this percentile of the pool's *different* lengths, test traces at least as
     long; 0: of any length."""
+    contents: str = ""
+    """What the task's name leaves open (`Task.contents`)."""
 
     @property
     def key(self) -> str:
@@ -72,6 +74,7 @@ class Cell:
 
     def check(self) -> None:
         """Raise an `InputError` if the cell cannot be run."""
+        from hvil.callgraph import call_graph
         from hvil.domains.task import task
 
         if self.demos < 1 or self.test_traces < 1 or self.run < 0:
@@ -80,8 +83,19 @@ class Cell:
             raise InputError(f"{self.key}: a percentile is a number from 1 to 100, and needs a pool to be one of")
         if self.pool and self.pool < self.demos + self.test_traces:
             raise InputError(f"{self.key}: a pool of {self.pool} has not {self.demos} + {self.test_traces} traces")
-        task(self.task)
-        split_settings(self.settings)
+        split = split_settings(self.settings)
+        if split.training.patience:
+            raise InputError(f"{self.key}: a cell has no held-out traces, so there is no early stopping (patience)")
+        found = task(self.task)
+        if split.call_graph is not None:
+            call_graph(split.call_graph, found.action_names)
+
+
+def self_contained(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with what is in a call graph's file in place of its name."""
+    from hvil.callgraph import graph_contents
+
+    return {name: graph_contents(value) if name == "call_graph" else value for name, value in settings.items()}
 
 
 def relevant(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,6 +152,8 @@ def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
     source = DataSettings(cell.task, cell.demos, cell.test_traces)
     data = pooled_data(cell) if cell.pool else load_data(source, cell.run)
     assert data.task is not None
+    if cell.contents and data.task.contents != cell.contents:
+        raise InputError(f"{cell.task}: has changed since the sweep began; start it again")
     graph = data.task.default_call_graph if graph is None else graph
     config = Config.of(data.training, graph, model, replace(training, seed=cell.run), source)
     watchers = [_Watch(progress)]

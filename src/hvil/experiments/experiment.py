@@ -6,10 +6,13 @@ runs the cells, `verdicts` judges the claims, `figures` draws.
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hvil.errors import InputError
-from hvil.experiments.cells import Cell
+from hvil.experiments.cells import Cell, self_contained
+
+if TYPE_CHECKING:
+    from hvil.domains.task import Task
 
 MEASURES = {
     "error": "test traces with an error",
@@ -19,7 +22,8 @@ MEASURES = {
 """What can be drawn and claimed. The last is read off the curve in each record: the error with the best time to stop,
 known only in hindsight, and so a bound for every way of selecting a model."""
 
-Kind = Literal["lower", "not-lower", "at-most", "above", "half-data"]
+KINDS = ("lower", "not-lower", "at-most", "above", "half-data")
+AXES = ("demos", "percentile")
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Claim:
 
     says: str
     """In words; those of the paper where it is one of the paper's."""
-    kind: Kind
+    kind: str
     """`lower`: the mean error of `ours` is lower than that of `theirs`; `not-lower`: it is not; `at-most`, `above`: the
     error of `ours` is at most, or above, `level`; `half-data`: `ours` reaches `level` with less than half the data that
     `theirs` needs for it."""
@@ -44,6 +48,8 @@ class Claim:
     measure: str = "error"
     pooled: bool = False
     """Judge the mean over the panels; by default each is judged, and the claim holds if it holds in all."""
+    some: bool = False
+    """The claim is about some of the panels: it holds if it holds in one."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,8 @@ class Experiment:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Common to all models."""
     test_traces: int = 100
-    axis: Literal["demos", "percentile"] = "demos"
+    axis: str = "demos"
+    """What `sizes` are: `demos` or `percentile`."""
     demos: int = 0
     """Training traces, if the axis is a percentile."""
     pool: int = 0
@@ -102,6 +109,8 @@ class Experiment:
             raise InputError(f"experiment {self.name}: needs at least one panel, model, size and run")
         if len(set(self.sizes)) < len(self.sizes):
             raise InputError(f"experiment {self.name}: a size stands there twice")
+        if self.axis not in AXES:
+            raise InputError(f"experiment {self.name}: axis is {self.axis!r}; expected {' or '.join(AXES)}")
         for measure in (*self.measures, *(claim.measure for claim in self.claims)):
             if measure not in MEASURES:
                 raise InputError(f"experiment {self.name}: measure {measure!r}; expected {', '.join(MEASURES)}")
@@ -110,6 +119,10 @@ class Experiment:
 
     def _check(self, claim: Claim) -> None:
         where = f"experiment {self.name}, claim {claim.says!r}"
+        if claim.kind not in KINDS:
+            raise InputError(f"{where}: kind {claim.kind!r}; expected one of {', '.join(KINDS)}")
+        if claim.pooled and claim.some:
+            raise InputError(f"{where}: is it about the mean of the panels (pooled), or about some of them?")
         needs_other = claim.kind in ("lower", "not-lower", "half-data")
         for model in (claim.ours, *([claim.theirs] if needs_other else [])):
             if model not in self.models:
@@ -133,21 +146,20 @@ class Experiment:
         """Every cell, in an order in which all models advance together."""
         from hvil.domains.task import task
 
-        # Under its full name: MNIST's says whether all images are used, which an environment variable may decide.
-        names = {panel: task(spec).name for panel, spec in self.panels.items()}
+        tasks = {panel: task(spec) for panel, spec in self.panels.items()}
+        settings = {name: self_contained({**self.settings, **model}) for name, model in self.models.items()}
         return {
-            Place(panel, model, size, run): self._cell(names[panel], self.models[model], size, run)
+            Place(panel, model, size, run): self._cell(tasks[panel], settings[model], size, run)
             for run in range(self.runs)
             for size in self.sizes
             for panel in self.panels
             for model in self.models
         }
 
-    def _cell(self, task: str, model: Mapping[str, Any], size: int, run: int) -> Cell:
-        settings = {**self.settings, **model}
-        if self.axis == "demos":
-            return Cell(task, size, run, settings, self.test_traces, self.pool)
-        return Cell(task, self.demos, run, settings, self.test_traces, self.pool, size)
+    def _cell(self, task: "Task", settings: Mapping[str, Any], size: int, run: int) -> Cell:
+        demos, percentile = (size, 0) if self.axis == "demos" else (self.demos, size)
+        # Under its full name: MNIST's says whether all images are used, which an environment variable may decide.
+        return Cell(task.name, demos, run, settings, self.test_traces, self.pool, percentile, task.contents)
 
     def to_mapping(self) -> dict[str, Any]:
         """The form of `experiment.json`, and of a TOML file."""
@@ -192,7 +204,7 @@ _FORMS: Mapping[str, tuple[type, type | None]] = {
     **dict.fromkeys(("panels", "settings", "models"), (dict, None)),
     "sizes": (tuple, int),
     "measures": (tuple, str),
-    "pooled": (bool, None),
+    **dict.fromkeys(("pooled", "some"), (bool, None)),
     "level": (float, None),
 }
 
@@ -230,8 +242,4 @@ def _formed(kind: Any, name: str, given: Any, where: str) -> Any:
         raise InputError(f"{where}: each model is a table of settings")
     if kind is Experiment and name == "panels" and not all(isinstance(spec, str) for spec in value.values()):
         raise InputError(f"{where}: each panel is a task, such as karel:F")
-    if name == "kind" and value not in get_args(Kind):
-        raise InputError(f"{where}: kind {value!r}; expected one of {', '.join(get_args(Kind))}")
-    if name == "axis" and value not in ("demos", "percentile"):
-        raise InputError(f"{where}: axis is {value!r}; expected demos or percentile")
     return value

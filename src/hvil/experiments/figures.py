@@ -36,27 +36,29 @@ def _draw(results: Results, measure: str, directory: Path, name: str) -> list[Pa
         for axes in flat[len(panels) :]:
             axes.set_visible(False)
         figure.suptitle(experiment.title)
-        for axes in grid[-1]:  # a label of the whole figure would collide with the legend
-            axes.set_xlabel(AXES[experiment.axis])
+        for axes in flat[len(panels) - columns : len(panels)]:  # the lowest panel of each column
+            axes.set_xlabel(AXES[experiment.axis])  # a label of the whole figure would collide with the legend
+            axes.tick_params(labelbottom=True)
         figure.supylabel(f"{MEASURES[measure].partition(',')[0]} (%)", fontsize=10)
         handles, labels = flat[0].get_legend_handles_labels()
-        most = max((len(results.values(*place[:3])) for place in results.records), default=0)
         figure.legend(
             handles,
             labels,
             loc="outside lower center",
             ncols=2 if len(panels) == 1 else min(len(labels), 4),
             frameon=False,
-            title=_caption(measure, most),
+            title=_caption(measure, results),
         )
         paths = save_figure(figure, directory, name)
         plt.close(figure)
     return paths
 
 
-def _caption(measure: str, runs: int) -> str:
+def _caption(measure: str, results: Results) -> str:
+    runs = max((len(results.values(*place[:3])) for place in results.records), default=0)
+    up_to = "up to " if len(results.records) < results.expected else ""
     stopped = ", each run at its best evaluation" if measure == "error_best" else ""
-    return f"mean of {runs} run{'s' if runs != 1 else ''}, 95% intervals{stopped}"
+    return f"mean of {up_to}{runs} run{'s' if runs != 1 else ''}, 95% intervals{stopped}"
 
 
 def _panel(axes: Any, results: Results, panel: str, measure: str) -> None:

@@ -15,7 +15,7 @@ from hvil.experiments.karel_models import (
     TWO_LEVELS,
 )
 
-HALF = "no error with less than half the LSTM's data"
+HALF = "on some programs, no error with less than half the LSTM's data"
 LOWER = "generally lower error than the LSTM"
 
 EXPERIMENT = Experiment(
@@ -31,10 +31,10 @@ EXPERIMENT = Experiment(
     presets=PRESETS,
     measures=("error", "error_unseen"),
     claims=(
-        Claim(HALF, "half-data", TWO_LEVELS, LSTM, level=0.0),
-        Claim(HALF, "half-data", FLAT, LSTM, level=0.0),
-        Claim(HALF, "half-data", THREE_LEVELS, LSTM, level=0.0),
-        Claim(HALF, "half-data", TWO_LEVELS, SEEING_LSTM, level=0.0),
+        Claim(HALF, "half-data", TWO_LEVELS, LSTM, level=0.0, some=True),
+        Claim(HALF, "half-data", FLAT, LSTM, level=0.0, some=True),
+        Claim(HALF, "half-data", THREE_LEVELS, LSTM, level=0.0, some=True),
+        Claim(HALF, "half-data", TWO_LEVELS, SEEING_LSTM, level=0.0, some=True),
         Claim(LOWER, "lower", TWO_LEVELS, LSTM, pooled=True),
         Claim(LOWER, "lower", FLAT, LSTM, pooled=True),
         Claim(LOWER, "lower", THREE_LEVELS, LSTM, pooled=True),

@@ -78,8 +78,7 @@ def pool(name: str, count: int) -> Traces:
 
 
 def _path(found: Task, count: int) -> Path:
-    # A Karel task may be the name of a file: what is in it counts.
-    text = f"{found.name} {getattr(found, 'program', '')} {count} {POOL_SEED} {__version__}"
+    text = f"{found.name} {found.contents} {count} {POOL_SEED} {__version__}"
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "hvil" / "pools" / f"{digest}.npz"

@@ -9,8 +9,8 @@ from hvil.errors import InputError
 from hvil.experiments.experiment import Experiment
 from hvil.experiments.figures import draw
 from hvil.experiments.local_engine import Engine, Failure, run_jobs
-from hvil.experiments.results import RECORDS, Results, collect, restore, write_results
-from hvil.experiments.sweep import read_record, sweep
+from hvil.experiments.results import RECORDS, Results, check_same, collect, restore, write_results
+from hvil.experiments.sweep import WORK, opened, read_store, run_missing
 from hvil.experiments.tables import page
 from hvil.experiments.verdicts import Finding, judge
 from hvil.files import write_text
@@ -53,15 +53,11 @@ def run_experiment(
         on_progress: told the share of the work that is done, and how many cells of how many have a record.
     """
     cells = experiment.cells()
+    keys = {cell.key for cell in cells.values()}
     store = directory / "cells"
-    restore(directory / RECORDS, store)
 
     def found() -> Results:
-        records = {cell.key: read_record(store, cell.key) for cell in cells.values()}
-        here = {key: record for key, record in records.items() if record is not None}
-        return collect(experiment, cells, here, preset, source)
-
-    total = len({cell.key for cell in cells.values()})
+        return collect(experiment, cells, read_store(store, keys), preset, source)
 
     written = time.monotonic()
 
@@ -70,12 +66,14 @@ def run_experiment(
         if time.monotonic() - written >= WRITE_SECONDS:  # so that what there is can be drawn, and kept, meanwhile
             write_results(found(), directory)
             written = time.monotonic()
-        on_progress(share, sum(1 for _ in store.glob("[!.]*.json")), total)
+        on_progress(share, sum((store / f"{key}.json").exists() for key in keys), len(keys))
 
-    try:
-        swept = sweep(list(cells.values()), directory, workers, progress, engine=engine)
-    finally:  # also of an interrupted sweep: its records can be drawn
-        if store.is_dir():
+    check_same(directory, experiment, preset)
+    with opened(list(cells.values()), directory):
+        restore(directory / RECORDS, store)
+        try:
+            swept = run_missing(list(cells.values()), directory, workers, progress, WORK, engine)
+        finally:  # also of an interrupted sweep: its records can be drawn
             write_results(found(), directory)
     return collect(experiment, cells, swept.records, preset, source), swept.failures
 

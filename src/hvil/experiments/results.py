@@ -16,7 +16,7 @@ from hvil.errors import InputError
 from hvil.experiments.cells import Cell
 from hvil.experiments.experiment import Experiment, Place
 from hvil.files import read_json, write_json, write_text
-from hvil.statistics import Estimate, Interval, student_interval
+from hvil.statistics import Estimate, share_estimate
 
 RECORDS, EXPERIMENT = "records.jsonl", "experiment.json"
 
@@ -64,14 +64,6 @@ def measured_value(record: Mapping[str, Any], measure: str) -> float | None:
     return None if value is None else float(value)
 
 
-def share_estimate(values: "np.ndarray[Any, np.dtype[np.float64]]") -> Estimate:
-    """Mean and Student's interval of shares, cut to what a share can be."""
-    interval = student_interval(values)
-    if interval is not None:
-        interval = Interval(max(0.0, interval.low), min(1.0, interval.high))
-    return Estimate(float(values.mean()), interval, len(values))
-
-
 def collect(
     experiment: Experiment,
     cells: Mapping[Place, Cell],
@@ -97,11 +89,28 @@ def read_results(directory: Path) -> Results:
     """What `write_results` wrote."""
     if not (directory / EXPERIMENT).is_file():
         raise InputError(f"{directory}: has no {EXPERIMENT}; expected a directory that hvil reproduce has written")
-    head = read_json(directory / EXPERIMENT)
-    if not isinstance(head, dict) or not isinstance(head.get("preset"), str | None):
-        raise InputError(f"{directory / EXPERIMENT}: not what hvil reproduce writes")
-    experiment = Experiment.from_mapping(head.get("experiment"), str(directory / EXPERIMENT))
+    head = _read_head(directory)
+    experiment = Experiment.from_mapping(head["experiment"], str(directory / EXPERIMENT))
     return Results(experiment, read_records(directory / RECORDS), head["preset"], str(head.get("source")))
+
+
+def check_same(directory: Path, experiment: Experiment, preset: str | None) -> None:
+    """Refuse a directory with the results of something else: they would be replaced."""
+    if not (directory / EXPERIMENT).is_file():
+        return
+    head = _read_head(directory)
+    there, here = (head["experiment"].get("name"), head["preset"]), (experiment.name, preset)
+    if there != here:
+        told = [name + (f", preset {chosen}" if chosen else "") for name, chosen in (there, here)]
+        raise InputError(f"{directory}: holds the results of {told[0]}; {told[1]} needs another --out")
+
+
+def _read_head(directory: Path) -> dict[str, Any]:
+    head = read_json(directory / EXPERIMENT)
+    known = isinstance(head, dict) and isinstance(head.get("experiment"), dict)
+    if not known or not isinstance(head.get("preset"), str | None):
+        raise InputError(f"{directory / EXPERIMENT}: not what hvil reproduce writes")
+    return dict(head)
 
 
 def read_records(path: Path) -> dict[Place, dict[str, Any]]:
@@ -109,7 +118,9 @@ def read_records(path: Path) -> dict[Place, dict[str, Any]]:
     found: dict[Place, dict[str, Any]] = {}
     if not path.exists():
         return found
-    for number, text in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+    for number, text in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), 1):
+        if not text:
+            continue
         try:
             line = json.loads(text)
             place = Place(str(line["panel"]), str(line["model"]), int(line["size"]), int(line["run"]))

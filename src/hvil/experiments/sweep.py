@@ -6,7 +6,7 @@ work is the engine's business (`local_engine`), what the work is, `cells`'.
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,33 +50,57 @@ def sweep(
         work: what the workers do with a cell, as `module:function`.
         engine: who does the work; by default processes on this machine.
     """
+    with opened(cells, directory):
+        return run_missing(cells, directory, workers, on_progress, work, engine)
+
+
+@contextmanager
+def opened(cells: Sequence[Cell], directory: Path) -> Iterator[None]:
+    """Have the directory for oneself; cells that cannot be run are refused before anything is written there."""
     for cell in cells:
         cell.check()
+    _make(directory / "cells")
+    with _alone(directory):
+        yield
+
+
+def run_missing(
+    cells: Sequence[Cell],
+    directory: Path,
+    workers: int | None,
+    on_progress: Callable[[float], None],
+    work: str,
+    engine: Engine,
+) -> Swept:
+    """What `sweep` does in a directory that is `opened`."""
     unique = {cell.key: cell for cell in cells}
     store = directory / "cells"
-    _make(store)
-    with _alone(directory):
-        jobs = [
-            Job(key, cell.to_mapping(), store / f"{key}.json", directory / "unfinished" / key)
-            for key, cell in unique.items()
-            if read_record(store, key) is None
-        ]
-        shares = dict.fromkeys((job.key for job in jobs), 0.0)
+    jobs = [
+        Job(key, cell.to_mapping(), store / f"{key}.json", directory / "unfinished" / key)
+        for key, cell in unique.items()
+        if read_record(store, key) is None
+    ]
+    shares = dict.fromkeys((job.key for job in jobs), 0.0)
 
-        def progress(key: str, share: float) -> None:
-            shares[key] = share
-            on_progress(sum(shares.values()) / len(shares))
+    def progress(key: str, share: float) -> None:
+        shares[key] = share
+        on_progress(sum(shares.values()) / len(shares))
 
-        failures = engine(
-            jobs,
-            work,
-            workers or os.cpu_count() or 1,
-            directory / "workers.log",
-            progress,
-            lambda key: progress(key, 1.0),
-        )
-        found = {key: read_record(store, key) for key in unique}
-    return Swept({key: record for key, record in found.items() if record is not None}, failures)
+    failures = engine(
+        jobs,
+        work,
+        workers or os.cpu_count() or 1,
+        directory / "workers.log",
+        progress,
+        lambda key: progress(key, 1.0),
+    )
+    return Swept(read_store(store, unique), failures)
+
+
+def read_store(store: Path, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The records of those cells that have one, by key."""
+    found = {key: read_record(store, key) for key in keys}
+    return {key: record for key, record in found.items() if record is not None}
 
 
 def read_record(store: Path, key: str) -> dict[str, Any] | None:

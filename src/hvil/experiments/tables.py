@@ -7,7 +7,7 @@ from pathlib import Path
 from hvil.experiments.experiment import MEASURES
 from hvil.experiments.results import Results
 from hvil.experiments.verdicts import Finding
-from hvil.statistics import Estimate
+from hvil.statistics import shown
 
 
 def page(results: Results, findings: Sequence[Finding], pictures: Sequence[Path]) -> str:
@@ -57,14 +57,14 @@ def _claims(findings: Sequence[Finding]) -> list[str]:
         claim = finding.claim
         of = f"{claim.ours} and {claim.theirs}" if claim.theirs else claim.ours
         if finding.panel:
-            lines.append(f"| – {finding.panel} | | {finding.measured or '–'} | {finding.verdict} |")
+            lines.append(_row(f"– {finding.panel}", "", finding.measured or "–", finding.verdict))
             continue
         measure = (
             "" if claim.measure == "error" else f" ({MEASURES[claim.measure].removeprefix('test traces with an ')})"
         )
         where = ", ".join(claim.panels) + (f" with {', '.join(map(str, claim.sizes))}" if claim.sizes else "")
         scope = f"; {where.strip()}" if where else ""
-        lines.append(f"| {claim.says} | {of}{measure}{scope} | {finding.measured or '–'} | **{finding.verdict}** |")
+        lines.append(_row(claim.says, f"{of}{measure}{scope}", finding.measured or "–", f"**{finding.verdict}**"))
     return [*lines, ""]
 
 
@@ -73,20 +73,17 @@ def _numbers(results: Results, measure: str) -> list[str]:
     lines = [f"### {MEASURES[measure].capitalize()}", ""]
     head = "training traces" if experiment.axis == "demos" else "percentile"
     lines += [
-        f"| panel | {head} | " + " | ".join(experiment.models) + " |",
+        _row("panel", head, *experiment.models),
         "|---|---|" + "---|" * len(experiment.models),
     ]
     for panel in experiment.panels:
         for size in experiment.sizes:
-            cells = [_shown(results.estimate(panel, model, size, measure)) for model in experiment.models]
-            lines.append(f"| {panel} | {size} | " + " | ".join(cells) + " |")
+            estimates = [results.estimate(panel, model, size, measure) for model in experiment.models]
+            lines.append(_row(panel, str(size), *(shown(found) if found else "–" for found in estimates)))
     return [*lines, ""]
 
 
-def _shown(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return "–"
-    text = f"{100 * estimate.mean:.1f}%"
-    if estimate.interval is None:
-        return text
-    return f"{text} [{100 * estimate.interval.low:.1f}, {100 * estimate.interval.high:.1f}]"
+def _row(*cells: str) -> str:
+    """A line of a table; what is in a cell cannot end it."""
+    escaped = [cell.replace("|", "\\|") for cell in cells]
+    return "|" + "".join(f" {cell} |" if cell else " |" for cell in escaped)

@@ -2,9 +2,10 @@
 
 A verdict is one about the mean over runs, of which a 95% interval is known (Student's). Learners are compared in pairs:
 the same run has the same training set. A claim about several panels, unless it is about their mean, is judged in each;
-it is reproduced if it is in all of them and not reproduced if it fails in one.
+it is reproduced if it is in all of them and not reproduced if it fails in one; a claim about some of the panels is
+reproduced if it is in one. Runs that lack a record are left out: the mean of what there is would be one of other sizes.
 
-Letters: N runs.
+Letters: M models, N runs.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from hvil.experiments.experiment import Claim
-from hvil.experiments.results import Results, share_estimate
-from hvil.statistics import Estimate, student_interval
+from hvil.experiments.experiment import Claim, Place
+from hvil.experiments.results import Results, measured_value
+from hvil.statistics import Estimate, mean_estimate, share_estimate, shown, student_interval
 
 
 class Verdict(StrEnum):
@@ -47,7 +48,8 @@ def judge(claim: Claim, results: Results) -> list[Finding]:
     parts = [Finding(claim, panel, *_JUDGES[claim.kind](claim, results, (panel,))) for panel in panels]
     verdicts = [part.verdict for part in parts]
     counts = ", ".join(f"{name} in {verdicts.count(name)}" for name in Verdict if name in verdicts)
-    return [Finding(claim, "", conjunction(verdicts), f"{counts} of {len(panels)}"), *parts]
+    whole = (disjunction if claim.some else conjunction)(verdicts)
+    return [Finding(claim, "", whole, f"{counts} of {len(panels)}"), *parts]
 
 
 def conjunction(verdicts: Sequence[Verdict]) -> Verdict:
@@ -70,10 +72,11 @@ Judged = tuple[Verdict, str]
 
 
 def _lower(claim: Claim, results: Results, panels: Sequence[str]) -> Judged:
-    estimate = _difference(claim, results, panels)
-    if estimate is None:
+    ours, theirs = _by_run(claim, results, panels, (claim.ours, claim.theirs))
+    if not len(ours):
         return Verdict.NO_RECORDS, ""
-    text = f"{_shown(estimate, sign='+')} points"
+    estimate = mean_estimate(ours - theirs)
+    text = f"{shown(estimate, sign='+', unit='')} points{_of_runs(estimate, results)}"
     if estimate.interval is None:
         return Verdict.UNDECIDED, text
     if estimate.interval.high < 0:
@@ -87,10 +90,11 @@ def _not_lower(claim: Claim, results: Results, panels: Sequence[str]) -> Judged:
 
 
 def _at_most(claim: Claim, results: Results, panels: Sequence[str]) -> Judged:
-    values = _mean_by_run(claim, results, panels, claim.ours)
+    (values,) = _by_run(claim, results, panels, (claim.ours,))
     if not len(values):
         return Verdict.NO_RECORDS, ""
-    return is_at_most(values, claim.level), _shown(share_estimate(values))
+    estimate = share_estimate(values)
+    return is_at_most(values, claim.level), shown(estimate) + _of_runs(estimate, results)
 
 
 def _above(claim: Claim, results: Results, panels: Sequence[str]) -> Judged:
@@ -99,7 +103,7 @@ def _above(claim: Claim, results: Results, panels: Sequence[str]) -> Judged:
 
 
 def _half_data(claim: Claim, results: Results, panels: Sequence[str]) -> Judged:
-    """Some size at which ours is at most the level, while theirs, with at least twice as much, is still above it."""
+    """Some size at which ours is at most the level, while theirs is above it with anything up to twice as much."""
     (panel,) = panels
     sizes = sorted(claim.sizes or results.experiment.sizes)
     best, texts = dict[int, Verdict](), dict[int, str]()
@@ -108,14 +112,15 @@ def _half_data(claim: Claim, results: Results, panels: Sequence[str]) -> Judged:
         if twice is None:
             continue
         ours = _array(results.values(panel, claim.ours, size, claim.measure))
-        theirs = _array(results.values(panel, claim.theirs, twice, claim.measure))
-        if not len(ours) or not len(theirs):
+        smaller = [other for other in sizes if other <= twice]
+        theirs = [_array(results.values(panel, claim.theirs, other, claim.measure)) for other in smaller]
+        if not len(ours) or not all(len(values) for values in theirs):
             best[size], texts[size] = Verdict.NO_RECORDS, ""
             continue
-        best[size] = conjunction([is_at_most(ours, claim.level), _negated(is_at_most(theirs, claim.level))])
-        texts[size] = (
-            f"{_shown(share_estimate(ours))} with {size}, {claim.theirs} {_shown(share_estimate(theirs))} with {twice}"
-        )
+        above = [_negated(is_at_most(values, claim.level)) for values in theirs]
+        best[size] = conjunction([is_at_most(ours, claim.level), *above])
+        mine, other = (shown(share_estimate(values)) for values in (ours, theirs[-1]))
+        texts[size] = f"{mine} with {size}, {claim.theirs} {other} with {twice}"
     verdict = disjunction(list(best.values())) if best else Verdict.NO_RECORDS
     # Show the pair that decides; where none holds, the first that speaks for the verdict.
     return verdict, next((texts[size] for size in best if best[size] is verdict), "")
@@ -135,9 +140,9 @@ def is_at_most(values: Float[np.ndarray, "N"], level: float) -> Verdict:
 
     Errors cannot be negative: at level 0, a single one decides, and no error in any run is what can be asked for.
     """
-    if level <= 0:
-        return Verdict.REPRODUCED if values.max() <= 0 else Verdict.NOT_REPRODUCED
     interval = student_interval(values)
+    if level <= 0 and values.max() > 0:
+        return Verdict.NOT_REPRODUCED
     if interval is None:
         return Verdict.UNDECIDED
     if interval.high <= level:
@@ -150,37 +155,35 @@ def _negated(verdict: Verdict) -> Verdict:
     return opposite.get(verdict, verdict)
 
 
-def _difference(claim: Claim, results: Results, panels: Sequence[str]) -> Estimate | None:
-    """Ours minus theirs: for each run the mean over panels and sizes where both have a record, then over runs."""
-    by_run: dict[int, list[float]] = {}
-    for panel in panels:
-        for size in claim.sizes or results.experiment.sizes:
-            ours = results.values(panel, claim.ours, size, claim.measure)
-            theirs = results.values(panel, claim.theirs, size, claim.measure)
-            for run in ours.keys() & theirs.keys():
-                by_run.setdefault(run, []).append(ours[run] - theirs[run])
-    if not by_run:
-        return None
-    means = np.array([np.mean(by_run[run]) for run in sorted(by_run)])
-    return Estimate(float(means.mean()), student_interval(means), len(means))
+def _by_run(claim: Claim, results: Results, panels: Sequence[str], models: Sequence[str]) -> Float[np.ndarray, "M N"]:
+    """For each model and each complete run, the mean over the panels and sizes that all of them have a value for."""
+    places = [(panel, size) for panel in panels for size in claim.sizes or results.experiment.sizes]
+    records = results.records
+    runs = [
+        run
+        for run in range(results.experiment.runs)
+        if all(Place(panel, model, size, run) in records for panel, size in places for model in models)
+    ]
+    values = [
+        [
+            [measured_value(records[Place(panel, model, size, run)], claim.measure) for run in runs]
+            for panel, size in places
+        ]
+        for model in models
+    ]
+    errors = np.array(values, dtype=np.float64)
+    # Where all test traces were seen in training there is no value: leave the place out in all runs.
+    measured = ~np.isnan(errors).any(axis=(0, 2))
+    return errors[:, measured].mean(axis=1) if measured.any() else np.empty((len(models), 0))
 
 
-def _mean_by_run(claim: Claim, results: Results, panels: Sequence[str], model: str) -> Float[np.ndarray, "N"]:
-    by_run: dict[int, list[float]] = {}
-    for panel in panels:
-        for size in claim.sizes or results.experiment.sizes:
-            for run, value in results.values(panel, model, size, claim.measure).items():
-                by_run.setdefault(run, []).append(value)
-    return np.array([np.mean(values) for _, values in sorted(by_run.items())])
+def _of_runs(estimate: Estimate, results: Results) -> str:
+    """A remark, if runs were left out or there is but one."""
+    runs = results.experiment.runs
+    if estimate.runs == 1:
+        return " (1 run)"
+    return "" if estimate.runs == runs else f" ({estimate.runs} of {runs} runs)"
 
 
 def _array(values: dict[int, float]) -> Float[np.ndarray, "N"]:
     return np.array(list(values.values()), dtype=np.float64)
-
-
-def _shown(estimate: Estimate, sign: str = "") -> str:
-    text = f"{100 * estimate.mean:{sign}.1f}{'' if sign else '%'}"
-    if estimate.interval is None:
-        return f"{text} (1 run)"
-    low, high = estimate.interval
-    return f"{text} [{100 * low:{sign}.1f}, {100 * high:{sign}.1f}]"

@@ -7,7 +7,7 @@ from hvil.domains.karel.environment import KarelEnv
 from hvil.domains.karel.generator import MAX_DRAWS, cut_world, generate
 from hvil.domains.karel.interpreter import procedure_calls
 from hvil.domains.karel.printer import print_program
-from hvil.domains.karel.programs import named_or_file
+from hvil.domains.karel.programs import PROGRAMS, named_or_file
 from hvil.domains.karel.syntax import ACTIONS, OBSERVATIONS
 from hvil.domains.task import Quantity, Task
 from hvil.errors import InputError
@@ -37,6 +37,11 @@ class KarelTask(Task):
     def name(self) -> str:
         """`karel:F`."""
         return self._name
+
+    @property
+    def contents(self) -> str:
+        """The program, if it is from a file."""
+        return "" if self._name.removeprefix("karel:") in PROGRAMS else print_program(self.program, one_line=True)
 
     @property
     def action_names(self) -> tuple[str, ...]:
