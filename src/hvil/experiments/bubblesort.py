@@ -36,6 +36,7 @@ EXPERIMENT = Experiment(
         "paper": Preset(),
         "quick": Preset(sizes=(10, 30, 70, 100), settings={"updates": 20_000, "entropy_decay_interval": 1_000}),
     },
+    measures=("error", "error_best"),
     claims=(
         Claim("24% error with 30 demonstrations", "at-most", HVIL, sizes=(30,), level=0.24),
         Claim("the LSTM needs more than 70 demonstrations for it", "above", LSTM, sizes=(70,), level=0.24),
@@ -53,6 +54,11 @@ EXPERIMENT = Experiment(
         Claim("(ours) with input sparsity, lower than the best LSTM's", "lower", SPARSE, BEST_LSTM),
         Claim("(ours) input sparsity lowers HVIL's error", "lower", SPARSE, HVIL),
         Claim("(ours) known structure lowers HVIL's error", "lower", CEILING, HVIL),
+        *(
+            Claim(f"(ours, seen afterwards) lower than the LSTM's with {amount}", "lower", HVIL, other, sizes=sizes)
+            for amount, sizes in (("little data", (10, 30)), ("more data", (70, 100)))
+            for other in (LSTM, BEST_LSTM)
+        ),
     ),
     notes=(
         "The weights are those after the last update, for all models. The paper's LSTM sees observations only; the "
