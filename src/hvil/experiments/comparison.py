@@ -12,7 +12,7 @@ from rich.table import Table
 
 from hvil.domains.task import task
 from hvil.experiments.cells import Cell, self_contained
-from hvil.experiments.plots import COLOURS, MARKERS, drawing, save_figure, set_axes
+from hvil.experiments.plots import draw_curve, drawing, save_figure, set_axes
 from hvil.experiments.variants import Variant
 from hvil.statistics import Estimate, Paired, interquartile_mean, paired, share_estimate, shown
 
@@ -158,20 +158,9 @@ def draw(points: Sequence[Point], title: str, directory: Path) -> list[Path]:
         figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
         for number, learner in enumerate(dict.fromkeys(point.learner for point in points)):
             mine = [point for point in points if point.learner == learner]
-            errors = [point.measures["error"] for point in mine]
-            means = np.array([100 * error.mean for error in errors])
-            bounds = np.array([error.interval or (error.mean, error.mean) for error in errors]) * 100
             # Slightly apart, so that bars at the same number of demonstrations do not hide each other.
-            places = np.array([point.demos for point in mine]) * 1.015**number
-            axes.errorbar(
-                places,
-                means,
-                yerr=np.abs(np.stack([means - bounds[:, 0], bounds[:, 1] - means])),
-                color=COLOURS[number % len(COLOURS)],
-                marker=MARKERS[number % len(MARKERS)],
-                capsize=3,
-                label=learner,
-            )
+            places = [point.demos * 1.015**number for point in mine]
+            draw_curve(axes, number, learner, places, [point.measures["error"] for point in mine])
         axes.set(xscale="log", xlabel="demonstrations", ylabel="test traces with an error (%)", title=title)
         set_axes(axes, sorted({point.demos for point in points}))
         runs = max(point.measures["error"].runs for point in points)

@@ -4,10 +4,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hvil.experiments.experiment import MEASURES
-from hvil.experiments.plots import COLOURS, MARKERS, drawing, save_figure, set_axes
+from hvil.experiments.plots import draw_curve, drawing, save_figure, set_axes
 from hvil.experiments.results import Results
 
 AXES = {"demos": "demonstrations", "percentile": "percentile of the training lengths"}
@@ -71,21 +69,7 @@ def _panel(axes: Any, results: Results, panel: str, measure: str) -> None:
         points = [(size, estimate) for size, estimate in found if estimate is not None]
         shift = number - (len(experiment.models) - 1) / 2
         places = [size * 1.02**shift if logarithmic else size + shift * width for size, _ in points]
-        means = np.array([100 * estimate.mean for _, estimate in points])
-        bounds = [estimate.interval or (estimate.mean, estimate.mean) for _, estimate in points]
-        ends = 100 * np.array(bounds).reshape(-1, 2).T
-        axes.errorbar(
-            places,
-            means,
-            yerr=np.maximum(0.0, np.stack([means - ends[0], ends[1] - means])),
-            color=COLOURS[number % len(COLOURS)],
-            marker=MARKERS[number % len(MARKERS)],
-            markersize=5,
-            linewidth=1.5,
-            elinewidth=1,
-            capsize=2.5,
-            label=model,
-        )
+        draw_curve(axes, number, model, places, [estimate for _, estimate in points])
     axes.set_title(panel, fontsize=10)
     if logarithmic:
         axes.set_xscale("log")

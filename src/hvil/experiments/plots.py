@@ -6,6 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from hvil.statistics import Estimate
+
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, which can be told apart by all kinds of colour vision."""
 MARKERS = "osD^vPX"
@@ -28,6 +32,25 @@ def drawing() -> Iterator[Any]:
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
         yield plt
+
+
+def draw_curve(axes: Any, number: int, label: str, places: Sequence[float], estimates: Sequence[Estimate]) -> None:
+    """The means in per cent with bars for their intervals, in the colour and with the marker of that number."""
+    means = np.array([100 * estimate.mean for estimate in estimates])
+    bounds = [estimate.interval or (estimate.mean, estimate.mean) for estimate in estimates]
+    low, high = 100 * np.array(bounds).reshape(-1, 2).T
+    axes.errorbar(
+        places,
+        means,
+        yerr=np.maximum(0.0, np.stack([means - low, high - means])),
+        color=COLOURS[number % len(COLOURS)],
+        marker=MARKERS[number % len(MARKERS)],
+        markersize=5,
+        linewidth=1.5,
+        elinewidth=1,
+        capsize=2.5,
+        label=label,
+    )
 
 
 def set_axes(axes: Any, sizes: Sequence[int]) -> None:
