@@ -106,24 +106,24 @@ def _half_data(claim: Claim, results: Results, panels: Sequence[str]) -> Judged:
     """Some size at which ours is at most the level, while theirs is above it with anything up to twice as much."""
     (panel,) = panels
     sizes = sorted(claim.sizes or results.experiment.sizes)
-    best, texts = dict[int, Verdict](), dict[int, str]()
+    judged: list[tuple[Verdict, float, str]] = []
     for size in sizes:
-        twice = next((larger for larger in sizes if larger >= 2 * size), None)
-        if twice is None:
+        upto = next((count + 1 for count, larger in enumerate(sizes) if larger >= 2 * size), None)
+        if upto is None:
             continue
         ours = _array(results.values(panel, claim.ours, size, claim.measure))
-        smaller = [other for other in sizes if other <= twice]
-        theirs = [_array(results.values(panel, claim.theirs, other, claim.measure)) for other in smaller]
+        theirs = [_array(results.values(panel, claim.theirs, other, claim.measure)) for other in sizes[:upto]]
         if not len(ours) or not all(len(values) for values in theirs):
-            best[size], texts[size] = Verdict.NO_RECORDS, ""
+            judged.append((Verdict.NO_RECORDS, 0.0, ""))
             continue
         above = [_negated(is_at_most(values, claim.level)) for values in theirs]
-        best[size] = conjunction([is_at_most(ours, claim.level), *above])
         mine, other = (shown(share_estimate(values)) for values in (ours, theirs[-1]))
-        texts[size] = f"{mine} with {size}, {claim.theirs} {other} with {twice}"
-    verdict = disjunction(list(best.values())) if best else Verdict.NO_RECORDS
-    # Show the pair that decides; where none holds, the first that speaks for the verdict.
-    return verdict, next((texts[size] for size in best if best[size] is verdict), "")
+        text = f"{mine} with {size}, {claim.theirs} {other} with {sizes[upto - 1]}"
+        judged.append((conjunction([is_at_most(ours, claim.level), *above]), float(ours.mean()), text))
+    verdict = disjunction([each for each, _, _ in judged]) if judged else Verdict.NO_RECORDS
+    # Show, of the pairs that speak for the verdict, the one in which ours comes closest.
+    speaking = [(error, text) for each, error, text in judged if each is verdict]
+    return verdict, min(speaking, key=lambda pair: pair[0])[1] if speaking else ""
 
 
 _JUDGES: dict[str, Callable[[Claim, Results, Sequence[str]], Judged]] = {
