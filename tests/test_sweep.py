@@ -266,3 +266,16 @@ def test_a_plain_baseline_is_joined_by_its_best_settings(monkeypatch):
     assert variants("lstm:best", "karel:A")[0].settings["learning_rate"] == 0.003
     named = with_best(variants("lstm:best,lstm", "karel:A"), "karel:A")
     assert [learner.name for learner in named] == ["lstm:best", "lstm"]
+
+
+def test_a_log_says_how_far_a_sweep_is(capsys, monkeypatch):
+    from hvil import progress
+
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    with progress.sweep_progress("small") as line:
+        line(0.25, 0, 2)
+        line(0.5, 1, 2)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "small: 0 of 2 cells, 25% of the work done"
+    assert second.startswith("small: 1 of 2 cells, about ")
+    assert second.endswith(" left")

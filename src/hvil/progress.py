@@ -56,8 +56,9 @@ def sweep_progress(label: str) -> Iterator[Callable[[float, int, int], None]]:
         if now - last >= LINE_SECONDS and share > 0:
             last = now
             left = (now - started) * (1 - share) / share
-            told = f", about {_duration(left)} left" if done else ""  # before the first cell ends it would be a guess
-            print(f"{label}: {done} of {total} cells{told}", file=sys.stderr, flush=True)
+            # Before the first cell ends the time left would be a guess: say how far the work is instead.
+            told = f"about {_duration(left)} left" if done else f"{share:.0%} of the work done"
+            print(f"{label}: {done} of {total} cells, {told}", file=sys.stderr, flush=True)
 
     yield line
 
