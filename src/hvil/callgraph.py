@@ -189,7 +189,7 @@ def call_graph(spec: str | Mapping[str, Any] | CallGraph, action_names: Sequence
 
 def action_names_in(spec: str) -> tuple[str, ...]:
     """The actions that a call-graph file names, in the order of their first mention; none for other specs."""
-    value = read_json(spec) if _is_file(spec) else None
+    value = graph_contents(spec)
     procedures = value.get("procedures") if isinstance(value, Mapping) else None
     found: dict[str, None] = {}
     for entry in procedures.values() if isinstance(procedures, Mapping) else ():

@@ -106,19 +106,19 @@ def _half_data(claim: Claim, results: Results, panels: Sequence[str]) -> Judged:
     """Some size at which ours is at most the level, while theirs is above it with anything up to twice as much."""
     (panel,) = panels
     sizes = sorted(claim.sizes or results.experiment.sizes)
-    judged: list[tuple[Verdict, float, str]] = []
+    judged: list[tuple[Verdict, float, str]] = []  # at each size: the verdict, our error, the numbers in words
     for size in sizes:
-        upto = next((count + 1 for count, larger in enumerate(sizes) if larger >= 2 * size), None)
-        if upto is None:
+        twice = next((larger for larger in sizes if larger >= 2 * size), None)
+        if twice is None:
             continue
         ours = _array(results.values(panel, claim.ours, size, claim.measure))
-        theirs = [_array(results.values(panel, claim.theirs, other, claim.measure)) for other in sizes[:upto]]
+        theirs = [_array(results.values(panel, claim.theirs, s, claim.measure)) for s in sizes if s <= twice]
         if not len(ours) or not all(len(values) for values in theirs):
             judged.append((Verdict.NO_RECORDS, 0.0, ""))
             continue
         above = [_negated(is_at_most(values, claim.level)) for values in theirs]
         mine, other = (shown(share_estimate(values)) for values in (ours, theirs[-1]))
-        text = f"{mine} with {size}, {claim.theirs} {other} with {sizes[upto - 1]}"
+        text = f"{mine} with {size}, {claim.theirs} {other} with {twice}"
         judged.append((conjunction([is_at_most(ours, claim.level), *above]), float(ours.mean()), text))
     verdict = disjunction([each for each, _, _ in judged]) if judged else Verdict.NO_RECORDS
     # Show, of the pairs that speak for the verdict, the one in which ours comes closest.
@@ -140,9 +140,9 @@ def is_at_most(values: Float[np.ndarray, "N"], level: float) -> Verdict:
 
     Errors cannot be negative: at level 0, a single one decides, and no error in any run is what can be asked for.
     """
-    interval = student_interval(values)
     if level <= 0 and values.max() > 0:
         return Verdict.NOT_REPRODUCED
+    interval = student_interval(values)
     if interval is None:
         return Verdict.UNDECIDED
     if interval.high <= level:
