@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hvil.experiments.plots import COLOURS, MARKERS, drawing, save_figure
-from hvil.files import write_json
+from hvil.experiments.outcome.plots import COLOURS, MARKERS, drawing, save_figure
+from hvil.gate.files import write_json
 
 DEMOS = (10, 30)
 FRACTIONS = (0.0, 0.1, 0.25, 0.5, 1.0)

@@ -30,15 +30,15 @@ import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from hvil.checkpoints import Checkpoints, Snapshot
-from hvil.config import Config
+from hvil.data.segments import annotations_from_boundaries
+from hvil.data.trace_files import load, save
+from hvil.data.traces import Traces
 from hvil.domains.karel.programs import PROGRAMS, named_or_file
-from hvil.errors import InputError
-from hvil.files import read_json
-from hvil.run import load as load_run
-from hvil.segments import annotations_from_boundaries
-from hvil.traces import Traces
-from hvil.traces_io import load, save
+from hvil.gate.errors import InputError
+from hvil.gate.files import read_json
+from hvil.learners.config import Config
+from hvil.training.checkpoints import Checkpoints, Snapshot
+from hvil.training.run import load as load_run
 
 SECONDS = 5.0
 MEMORY = 1 << 30

@@ -13,10 +13,10 @@ import time
 import numpy as np
 import torch
 
-from hvil.config import Config, ModelSettings
-from hvil.inputs import suitable_inputs
-from hvil.models import build
-from hvil.traces import Traces
+from hvil.data.inputs import suitable_inputs
+from hvil.data.traces import Traces
+from hvil.learners import build
+from hvil.learners.config import Config, ModelSettings
 
 BATCH = 64
 

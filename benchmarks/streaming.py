@@ -58,8 +58,8 @@ def again(*arguments: str) -> str:
 
 def write(path: Path, steps: int) -> None:
     """Random traces of 50 actions."""
-    from hvil.traces import Traces
-    from hvil.traces_io import save
+    from hvil.data.trace_files import save
+    from hvil.data.traces import Traces
 
     rng = np.random.default_rng(0)
     count = steps // LENGTH
@@ -70,9 +70,9 @@ def write(path: Path, steps: int) -> None:
 
 def train(path: Path, updates: int) -> None:
     """Train a feed-forward policy over the whole file, and print the peak memory in MB."""
-    from hvil.config import Config, DataSettings, ModelSettings, TrainingSettings
-    from hvil.run import fit_config
-    from hvil.sources import load_data
+    from hvil.data.sources import load_data
+    from hvil.learners.config import Config, DataSettings, ModelSettings, TrainingSettings
+    from hvil.training.run import fit_config
 
     settings = DataSettings(source=str(path), stream="yes", test_traces=100)
     data = load_data(settings, 0)

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hvil.traces import Traces
-from hvil.traces_io import load, save
+from hvil.data.trace_files import load, save
+from hvil.data.traces import Traces
 
 MEAN_LENGTH = 12
 COLUMNS = ("front", "left", "right", "marker")

@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 
 import hvil
-from hvil.annotations import Annotations
+from hvil.analysis.statistics import student_interval
+from hvil.data.annotations import Annotations
+from hvil.data.segments import keep_annotations
 from hvil.domains.task import task
-from hvil.files import write_text
-from hvil.segments import keep_annotations
-from hvil.statistics import student_interval
+from hvil.gate.files import write_text
 
 BLIND = {"parity": "no-final", "intent": "no-future"}
 """What is hidden from the posterior that does not see the future: the digit, or all that comes after a step."""

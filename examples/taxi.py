@@ -20,7 +20,7 @@ import gymnasium
 import numpy as np
 
 import hvil
-from hvil.statistics import student_interval
+from hvil.analysis.statistics import student_interval
 
 ACTIONS = ("south", "north", "east", "west", "pickup", "dropoff")
 COLUMNS = ("row", "column", "passenger", "destination")

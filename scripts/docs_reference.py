@@ -9,23 +9,23 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 import hvil
-from hvil.cli import COMMANDS
+from hvil.cli.main import COMMANDS
 
 MODULES = (
-    "hvil.traces",
-    "hvil.annotations",
-    "hvil.segments",
-    "hvil.traces_io",
-    "hvil.inputs",
-    "hvil.callgraph",
-    "hvil.config",
-    "hvil.run",
-    "hvil.learner",
-    "hvil.evaluation",
-    "hvil.inspection",
+    "hvil.data.traces",
+    "hvil.data.annotations",
+    "hvil.data.segments",
+    "hvil.data.trace_files",
+    "hvil.data.inputs",
+    "hvil.machine.callgraph",
+    "hvil.learners.config",
+    "hvil.training.run",
+    "hvil.learners.learner",
+    "hvil.analysis.evaluation",
+    "hvil.training.inspection",
     "hvil.machine.reference",
-    "hvil.inference.elbo",
-    "hvil.inference.estimators",
+    "hvil.learners.objective.elbo",
+    "hvil.learners.objective.estimators",
     "hvil.domains.task",
 )
 
@@ -41,7 +41,7 @@ def cli_page() -> str:
     """Every command with its help, as `hvil COMMAND --help` prints it."""
     parts = ["# Command line\n", "Every command has `--json` and ends with 0 (done), 1 (failed) or 2 (bad input).\n"]
     for name, summary in sorted(COMMANDS.items()):
-        module = import_module(f"hvil.commands.{name.replace('-', '_')}")
+        module = import_module(f"hvil.cli.commands.{name.replace('-', '_')}")
         parser = argparse.ArgumentParser(
             prog=f"hvil {name}",
             formatter_class=lambda prog: argparse.HelpFormatter(prog, width=110, max_help_position=34),

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from hvil.domains.mnist import full_digits
-from hvil.errors import InputError
-from hvil.files import write_atomically
+from hvil.domains.mnist_parity.digits import full_digits
+from hvil.gate.errors import InputError
+from hvil.gate.files import write_atomically
 
 TARGET = Path(__file__).resolve().parent.parent / "src" / "hvil" / "domains" / "data" / "mnist_subset.npz"
 

@@ -16,7 +16,7 @@ def start(arguments: list[str]) -> int:
     child = os.fork()
     if child:
         return child
-    from hvil.cli import main
+    from hvil.cli.main import main
 
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
@@ -33,11 +33,11 @@ def main() -> None:
     directory, kills, *arguments = sys.argv[1:]
     # What the children need, loaded once; nothing is computed here, because threads do not survive a fork.
 
+    import hvil.analysis.evaluation
     import hvil.domains
-    import hvil.evaluation
-    import hvil.models.hvil
-    import hvil.models.recurrent
-    import hvil.run  # noqa: F401
+    import hvil.learners.baselines
+    import hvil.learners.hvil
+    import hvil.training.run  # noqa: F401
 
     finish(start([*arguments, "--out", f"{directory}/warm-up"]))
     began = time.monotonic()

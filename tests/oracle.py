@@ -8,17 +8,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hvil.callgraph import CallGraph, call_graph
-from hvil.config import Config, ModelSettings
-from hvil.inference.elbo import Terms, elbo_terms
-from hvil.inference.estimators import analytic_costs
+from hvil.data.traces import Annotations, Traces
+from hvil.learners.config import Config, ModelSettings
+from hvil.learners.hvil import HvilLearner
+from hvil.learners.networks.bank import MlpBank, ModuleBank
+from hvil.learners.networks.php import prepare
+from hvil.learners.objective.elbo import Terms, elbo_terms
+from hvil.learners.objective.estimators import analytic_costs
 from hvil.machine import reference
 from hvil.machine.arrays import Steps
+from hvil.machine.callgraph import CallGraph, call_graph
 from hvil.machine.reference import Stack
-from hvil.models.bank import MlpBank, ModuleBank
-from hvil.models.hvil import HvilLearner
-from hvil.models.php import prepare
-from hvil.traces import Annotations, Traces
 
 ACTIONS = ("a", "b")
 WIDTH = 3

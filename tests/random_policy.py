@@ -5,9 +5,9 @@ from itertools import islice
 import numpy as np
 import torch
 
-from hvil.callgraph import CallGraph
+from hvil.data.traces import Traces
 from hvil.machine import reference
-from hvil.traces import Traces
+from hvil.machine.callgraph import CallGraph
 from strategies import ACTIONS
 
 FEATURES = 2

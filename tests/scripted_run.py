@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from hvil.config import Config, ModelSettings
+from hvil.data.sources import Data
+from hvil.data.traces import Traces
 from hvil.domains.task import Task, task
+from hvil.learners.config import Config, ModelSettings
+from hvil.learners.hvil import HvilLearner
+from hvil.learners.networks.runner import PhpPolicy, PhpStep
 from hvil.machine import reference
-from hvil.models.hvil import HvilLearner
-from hvil.models.php_policy import PhpPolicy, PhpStep
-from hvil.run import Run
-from hvil.sources import Data
-from hvil.traces import Traces
+from hvil.training.run import Run
 
 
 class ScriptedPolicy(PhpPolicy):

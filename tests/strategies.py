@@ -7,9 +7,9 @@ from contextlib import contextmanager
 import numpy as np
 from hypothesis import strategies as st
 
-from hvil.annotations import Annotations
-from hvil.callgraph import CallGraph
-from hvil.traces import OBSERVATION_DTYPES, Traces
+from hvil.data.annotations import Annotations
+from hvil.data.traces import OBSERVATION_DTYPES, Traces
+from hvil.machine.callgraph import CallGraph
 
 ACTIONS = ("a", "b", "c")
 OBSERVATION_SHAPES = [(), (1,), (4,), (70,), (2, 3), (3, 5, 5)]

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hvil.errors import InputError
+from hvil.gate.errors import InputError
 
 
 def work(cell: dict[str, Any], progress: Any, scratch: Path) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from hvil.callgraph import CallGraph, call_graph
 from hvil.domains.karel import ACTIONS
 from hvil.machine.batched import Tops
+from hvil.machine.callgraph import CallGraph, call_graph
 
 RETURN = "return"
 Procedure = Callable[[Mapping[str, bool], int, str | None], str]

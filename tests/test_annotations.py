@@ -8,12 +8,12 @@ import pytest
 import torch
 
 import hvil
-from hvil.config import Config, ModelSettings
+from hvil.data.traces import Annotations, Traces
 from hvil.domains.task import task
-from hvil.inference.estimators import ESTIMATORS
+from hvil.learners.config import Config, ModelSettings
+from hvil.learners.hvil import HvilLearner
+from hvil.learners.objective.estimators import ESTIMATORS
 from hvil.machine import reference
-from hvil.models.hvil import HvilLearner
-from hvil.traces import Annotations, Traces
 from oracle import GRAPHS, make_learner, make_traces, random_sequences
 
 GRAPH = GRAPHS["restricted"]

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from hvil.learners.naive import frame_inputs, log_probs
+from hvil.learners.networks.bank import FrameInputs, Frames, MlpBank, ModuleBank, grouped
+from hvil.learners.networks.php import ConvNetProcedure
 from hvil.machine.reference import Frame
-from hvil.models.bank import FrameInputs, Frames, MlpBank, ModuleBank, grouped
-from hvil.models.php import ConvNetProcedure
-from hvil.naive import frame_inputs, log_probs
 from oracle import GRAPHS, WIDTH, as_modules, make_learner
 
 CHOICES = 4

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hvil.domains
-from hvil.callgraph import call_graph
+from hvil.data.traces import Traces
 from hvil.domains import task
-from hvil.domains.bubblesort import BubbleSortEnv, BubbleSortTask
-from hvil.domains.bubblesort_teacher import ACTIONS, PROCEDURES, VALUE2, teach, teacher_length
-from hvil.errors import InputError
+from hvil.domains.bubblesort.environment import BubbleSortEnv, BubbleSortTask
+from hvil.domains.bubblesort.teacher import ACTIONS, PROCEDURES, VALUE2, teach, teacher_length
+from hvil.gate.errors import InputError
+from hvil.machine.callgraph import call_graph
 from hvil.machine.reference import replay, structure_from_stacks
-from hvil.traces import Traces
 
 LISTS = st.lists(st.integers(0, 9), min_size=2, max_size=10)
 

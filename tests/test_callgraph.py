@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from hvil.callgraph import CYCLIC_MAX_DEPTH, CallGraph, action_names_in, call_graph
-from hvil.errors import InputError
+from hvil.gate.errors import InputError
+from hvil.machine.callgraph import CYCLIC_MAX_DEPTH, CallGraph, action_names_in, call_graph
 from strategies import call_graphs
 
 AB = ("a", "b")

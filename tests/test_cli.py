@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import hvil
-from hvil.cli import COMMANDS, main
-from hvil.traces_io import save
+from hvil.cli.main import COMMANDS, main
+from hvil.data.trace_files import save
 from test_traces import two_traces
 
 GOOD: dict[str, Any] = {
@@ -52,12 +52,12 @@ class TestHelp:
         result = cli(command, "--help")
         assert result.code == 0
         assert "--json" in result.out
-        for example in import_module(f"hvil.commands.{command.replace('-', '_')}").EXAMPLES:
+        for example in import_module(f"hvil.cli.commands.{command.replace('-', '_')}").EXAMPLES:
             assert f"  {example}\n" in result.out
             assert example.startswith(f"hvil {command}")
 
     def test_it_starts_without_the_heavy_libraries(self) -> None:
-        code = "import sys; from hvil.cli import main; main(['graph', 'tree:2x2']); print(sorted(sys.modules))"
+        code = "import sys; from hvil.cli.main import main; main(['graph', 'tree:2x2']); print(sorted(sys.modules))"
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         for heavy in ("torch", "pyarrow", "pandas", "matplotlib", "gymnasium", "numba"):
             assert f"'{heavy}'" not in run.stdout
@@ -175,7 +175,7 @@ class TestFailure:
             def run(_: Any) -> dict[str, Any]:
                 raise error
 
-            monkeypatch.setattr("hvil.commands.graph.run", run)
+            monkeypatch.setattr("hvil.cli.commands.graph.run", run)
             return cli("graph", "tree:2x2")
 
         return call
@@ -192,5 +192,7 @@ class TestFailure:
         assert failing(hvil.InputError("one\n  two")).err == "hvil graph: error: one two\n"
 
     def test_numbers_that_json_lacks_are_null(self, cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("hvil.commands.graph.run", lambda _: {"a": [float("nan"), 1.5], "b": {"c": float("inf")}})
+        monkeypatch.setattr(
+            "hvil.cli.commands.graph.run", lambda _: {"a": [float("nan"), 1.5], "b": {"c": float("inf")}}
+        )
         assert json.loads(cli("graph", "tree:2x2", "--json").out) == {"a": [None, 1.5], "b": {"c": None}}

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hvil.cli import main
+from hvil.cli.main import main
+from hvil.data.trace_files import load
 from hvil.domains import task
-from hvil.traces_io import load
 
 TASKS = ["bubblesort", "bubblesort:no-length,2-5", "mnist-parity:0.7", "karel:F"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from hvil.callgraph import call_graph
-from hvil.cli import main
+from hvil.cli.main import main
+from hvil.machine.callgraph import call_graph
 
 PAGE = (Path(__file__).parent.parent / "docs" / "traces.md").read_text(encoding="utf-8")
 

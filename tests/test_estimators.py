@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from hvil.callgraph import CallGraph
-from hvil.inference.elbo import Terms, entropy, kl_divergence
-from hvil.inference.estimators import ESTIMATORS
-from hvil.models.hvil import HvilLearner, entropy_weight
-from hvil.traces import Traces
+from hvil.data.traces import Traces
+from hvil.learners.hvil import HvilLearner, entropy_weight
+from hvil.learners.objective.elbo import Terms, entropy, kl_divergence
+from hvil.learners.objective.estimators import ESTIMATORS
+from hvil.machine.callgraph import CallGraph
 from oracle import GRAPHS, enumerated, make_learner, make_traces
 
 WEIGHT = 0.3

@@ -8,18 +8,18 @@ import pytest
 import torch
 from rich.console import Console
 
-from hvil.boundaries import annotated_boundaries, boundary_score, inferred_boundaries, score
-from hvil.callgraph import call_graph
-from hvil.config import Config, ModelSettings, TrainingSettings
+from hvil.analysis.boundaries import annotated_boundaries, boundary_score, inferred_boundaries, score
+from hvil.analysis.evaluation import contained, evaluate
+from hvil.analysis.rollouts import roll_out
+from hvil.data.traces import Annotations, Traces
 from hvil.domains import task
-from hvil.errors import InputError
-from hvil.evaluation import contained, evaluate
-from hvil.learner import Loss, Structure
+from hvil.gate.errors import InputError
+from hvil.learners import build
+from hvil.learners.config import Config, ModelSettings, TrainingSettings
+from hvil.learners.learner import Loss, Structure
+from hvil.machine.callgraph import call_graph
 from hvil.machine.reference import replay, structure_from_stacks
-from hvil.models import build
-from hvil.rollouts import roll_out
-from hvil.traces import Annotations, Traces
-from hvil.training import seeded, train
+from hvil.training.loop import seeded, train
 
 ACTIONS = ("a", "b")
 

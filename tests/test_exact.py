@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from hvil.callgraph import CallGraph, call_graph
-from hvil.errors import InputError
-from hvil.inference import exact
-from hvil.inference.step_table import Limits, StepTable, step_table
+from hvil.data.traces import Traces
+from hvil.gate.errors import InputError
+from hvil.learners.exact import inference as exact
+from hvil.learners.exact.step_table import Limits, StepTable, step_table
 from hvil.machine import reference
-from hvil.traces import Traces
+from hvil.machine.callgraph import CallGraph, call_graph
 from random_policy import RandomPolicy, log_joints, random_traces, shortened
 from strategies import ACTIONS, graphs_and_actions
 

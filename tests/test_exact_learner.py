@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from hvil.callgraph import call_graph
-from hvil.config import Config, ModelSettings
-from hvil.errors import InputError
-from hvil.learner import Learner
+from hvil.data.traces import Traces
+from hvil.gate.errors import InputError
+from hvil.learners import build
+from hvil.learners.config import Config, ModelSettings
+from hvil.learners.exact_learner import ExactLearner
+from hvil.learners.learner import Learner
 from hvil.machine import reference
-from hvil.models import build
-from hvil.models.exact import ExactLearner
-from hvil.traces import Traces
+from hvil.machine.callgraph import call_graph
 from random_policy import random_traces
 from strategies import ACTIONS
 

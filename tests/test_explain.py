@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 
 import hvil
-from hvil.callgraph import call_graph
-from hvil.cli import main
+from hvil.analysis.explain import Explanation, explain, karel_source, python_file
+from hvil.analysis.explain.episodes import record
+from hvil.analysis.explain.execution import Facts, agreement
+from hvil.analysis.explain.text import TextProgram, text_agreement
+from hvil.analysis.explain.vocabulary import identifiers, vocabulary
+from hvil.cli.main import main
+from hvil.data.traces import Traces
 from hvil.domains.karel import PROGRAMS, execute, parse
 from hvil.domains.task import Quantity, task
-from hvil.errors import InputError
-from hvil.explain import Explanation, explain, karel_source, python_file
-from hvil.explain.episodes import record
-from hvil.explain.execution import Facts, agreement
-from hvil.explain.text import TextProgram, text_agreement
-from hvil.explain.vocabulary import identifiers, vocabulary
+from hvil.gate.errors import InputError
 from hvil.machine.batched import Tops
-from hvil.traces import Traces
+from hvil.machine.callgraph import call_graph
 from table_policy import RETURN, TablePolicy, karel_policy, program_f
 
 Capture = pytest.CaptureFixture[str]

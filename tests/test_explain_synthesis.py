@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvil.explain.syntax import Block, Comparison, If, Statement, Step, While, literal, size
-from hvil.explain.synthesis import END, Budget, Demands, Found, bits, meaning_of, synthesise
+from hvil.analysis.explain.syntax import Block, Comparison, If, Statement, Step, While, literal, size
+from hvil.analysis.explain.synthesis import END, Budget, Demands, Found, bits, meaning_of, synthesise
 
 TESTS = (Comparison("a", 0.5), Comparison("b", 0.5))
 MAX_STEPS = 60

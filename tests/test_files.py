@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hvil.errors import InputError
-from hvil.files import read_json, read_npz, write_atomically, write_json, write_npz, write_text
+from hvil.gate.errors import InputError
+from hvil.gate.files import read_json, read_npz, write_atomically, write_json, write_npz, write_text
 
 
 def npz_with(path: Path, **members: bytes) -> Path:

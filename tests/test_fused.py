@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from hvil.config import Config, ModelSettings
 from hvil.domains.task import task
-from hvil.models import hvil as module
-from hvil.models.hvil import HvilLearner
+from hvil.learners import hvil as module
+from hvil.learners.config import Config, ModelSettings
+from hvil.learners.hvil import HvilLearner
 
 
 def losses_and_gradients(learner, traces, fused, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.fuzz import fuzz
 
 import hvil
-from hvil.errors import InputError
+from hvil.gate.errors import InputError
 from toy_learner import toy_traces
 
 

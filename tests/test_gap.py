@@ -6,17 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hvil.cli import main
+from hvil.analysis.gap import Gap, elbo_gap, exact_report
+from hvil.cli.main import main
+from hvil.data.trace_files import save
+from hvil.data.traces import Traces
 from hvil.domains import task
-from hvil.errors import InputError
-from hvil.inference import exact
-from hvil.inference.gap import Gap, elbo_gap, exact_report
-from hvil.inference.step_table import Limits
-from hvil.models.exact import evaluated
-from hvil.models.hvil import HvilLearner
-from hvil.run import Run, fit
-from hvil.traces import Traces
-from hvil.traces_io import save
+from hvil.gate.errors import InputError
+from hvil.learners.exact import inference as exact
+from hvil.learners.exact.step_table import Limits
+from hvil.learners.exact_learner import evaluated
+from hvil.learners.hvil import HvilLearner
+from hvil.training.run import Run, fit
 
 SIGMAS = 4.5
 """So many standard errors make a false alarm in some trace as unlikely as 1 in 10,000."""

@@ -10,18 +10,18 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hvil import models
-from hvil.callgraph import CallGraph, call_graph
-from hvil.config import Config, ModelSettings
+from hvil import learners as models
+from hvil.data.traces import Traces
 from hvil.domains.task import task
-from hvil.errors import InputError
-from hvil.inference.estimators import ESTIMATORS, analytic_costs, sampled_costs
+from hvil.gate.errors import InputError
+from hvil.learners.config import Config, ModelSettings
+from hvil.learners.hvil import HvilLearner
+from hvil.learners.naive import naive_loss, observation_rows, posterior_contexts
+from hvil.learners.networks.bank import MlpBank
+from hvil.learners.networks.php import prepare
+from hvil.learners.objective.estimators import ESTIMATORS, analytic_costs, sampled_costs
 from hvil.machine import reference
-from hvil.models.bank import MlpBank
-from hvil.models.hvil import HvilLearner
-from hvil.models.php import prepare
-from hvil.naive import naive_loss, observation_rows, posterior_contexts
-from hvil.traces import Traces
+from hvil.machine.callgraph import CallGraph, call_graph
 from oracle import GRAPHS, enumerated, gradient, make_learner, make_traces, random_sequences
 from strategies import graphs_and_actions
 

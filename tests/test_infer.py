@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hvil
-from hvil.callgraph import CallGraph
-from hvil.cli import main
+from hvil.analysis.structures import infer, segments
+from hvil.cli.main import main
+from hvil.data.trace_files import load, save
+from hvil.data.traces import Traces
 from hvil.domains.task import task
-from hvil.errors import InputError
-from hvil.learner import Structure
+from hvil.gate.errors import InputError
+from hvil.learners.learner import Structure
+from hvil.machine.callgraph import CallGraph
 from hvil.machine.reference import replay, stacks_from_structure, structures
-from hvil.structures import infer, segments
-from hvil.traces import Traces
-from hvil.traces_io import load, save
 from strategies import graphs_and_actions
 
 Capture = pytest.CaptureFixture[str]

@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import check_env
 import hvil.domains
 from hvil.domains import terminate_action
 from hvil.domains.karel import ACTIONS, PROGRAMS, KarelEnv, KarelTask, World, execute
-from hvil.errors import InputError
+from hvil.gate.errors import InputError
 
 TERMINATE = terminate_action(ACTIONS)
 SPIRAL = "def run() { while (frontIsClear()) { move(); } turnLeft(); }"

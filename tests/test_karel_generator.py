@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from hvil.callgraph import call_graph
 from hvil.domains import task
 from hvil.domains.karel import ACTIONS, OBSERVATIONS, PROGRAMS, KarelTask, Outcome, execute, generate, parse
 from hvil.domains.karel.compiler import run
 from hvil.domains.karel.generator import GROUP, MAX_SIDE, draw_grids
 from hvil.domains.karel.programs import named_or_source
 from hvil.domains.karel.world import MAX_MARKERS, WALL
-from hvil.errors import InputError
+from hvil.gate.errors import InputError
+from hvil.machine.callgraph import call_graph
 from hvil.machine.reference import replay, stacks_from_structure, structure_from_stacks
 
 # Mean number of actions, share of random grids that terminate without a crash.

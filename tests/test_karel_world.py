@@ -13,7 +13,7 @@ from hvil.domains.karel import ACTIONS, Form, Outcome, World, execute, parse, pr
 from hvil.domains.karel.compiler import Worlds, compile_program, record, run
 from hvil.domains.karel.syntax import coverage_points
 from hvil.domains.karel.world import MAX_MARKERS, WALL, Crash, world_from_arrays
-from hvil.errors import InputError
+from hvil.gate.errors import InputError
 from karel_programs import random_program, random_worlds
 
 

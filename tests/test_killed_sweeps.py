@@ -17,9 +17,9 @@ DRIVER = f"""
 import sys
 from pathlib import Path
 from hvil.experiments.experiment import Experiment
-from hvil.experiments.local_engine import run_jobs
-from hvil.experiments.ray_engine import ray_engine
-from hvil.experiments import sweep
+from hvil.experiments.engine.local import run_jobs
+from hvil.experiments.engine.ray import ray_engine
+from hvil.experiments.engine import sweep
 
 table = Experiment("killed", "", {{"p": "bubblesort"}}, {{"m": {{"clip": 0.4}}}}, (3,), runs={CELLS})
 engine = ray_engine(sys.argv[2]) if len(sys.argv) > 2 else run_jobs
@@ -55,7 +55,7 @@ def records(out: Path) -> dict[str, int]:
 
 def workers(processes: list[int]) -> list[int]:
     """Those that have a cell, or could have."""
-    names = ("ray::run_task", "hvil.experiments.worker")
+    names = ("ray::run_task", "hvil.experiments.engine.worker")
     return [process for process, command in descendants(processes).items() if any(name in command for name in names)]
 
 

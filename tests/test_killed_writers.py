@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from hvil.checkpoints import Checkpoints, Snapshot
-from hvil.files import read_json, write_json
-from hvil.traces import Traces
-from hvil.traces_io import load, save
-from hvil.weights import load_weights, save_weights
+from hvil.data.trace_files import load, save
+from hvil.data.traces import Traces
+from hvil.gate.files import read_json, write_json
+from hvil.training.checkpoints import Checkpoints, Snapshot
+from hvil.training.weights import load_weights, save_weights
 
 KILLS = 10
 

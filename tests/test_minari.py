@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from hvil.data.formats.minari import load_minari, save_minari
+from hvil.data.traces import Traces
 from hvil.domains import task
-from hvil.errors import InputError
-from hvil.minari_io import load_minari, save_minari
-from hvil.traces import Traces
+from hvil.gate.errors import InputError
 
 minari = pytest.importorskip("minari")
 

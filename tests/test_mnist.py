@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from hvil.callgraph import call_graph
-from hvil.domains import mnist, task
-from hvil.domains.mnist import digits, packaged_digits
-from hvil.domains.mnist_parity import ACTIONS, PIXELS, MnistParityEnv, MnistParityTask, draw_images
-from hvil.errors import InputError
+from hvil.domains import task
+from hvil.domains.mnist_parity import digits as mnist
+from hvil.domains.mnist_parity.digits import digits, packaged_digits
+from hvil.domains.mnist_parity.environment import ACTIONS, PIXELS, MnistParityEnv, MnistParityTask, draw_images
+from hvil.gate.errors import InputError
+from hvil.machine.callgraph import call_graph
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +68,7 @@ def mirror(small_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_packaged_subset_is_small_and_large_enough() -> None:
-    data = files("hvil.domains") / "data"
+    data = files("hvil.domains.mnist_parity") / "data"
     assert sum(len(entry.read_bytes()) for entry in data.iterdir()) < 1_500_000
     assert len(packaged_digits("train").labels) == 6400
     assert len(packaged_digits("test").labels) == 1000

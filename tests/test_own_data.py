@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hvil
-from hvil.cli import main
-from hvil.config import Config, ModelSettings
-from hvil.defaults import annotated_graph, default_call_graph
-from hvil.errors import InputError
-from hvil.evaluation import evaluate
-from hvil.inputs import Inputs, features, suitable_inputs
-from hvil.inspection import inspect
-from hvil.models import build
-from hvil.segments import annotations_from_boundaries, keep_annotations
-from hvil.traces import Traces
-from hvil.traces_io import load, save
+from hvil.analysis.evaluation import evaluate
+from hvil.cli.main import main
+from hvil.data.inputs import Inputs, features, suitable_inputs
+from hvil.data.segments import annotations_from_boundaries, keep_annotations
+from hvil.data.trace_files import load, save
+from hvil.data.traces import Traces
+from hvil.gate.errors import InputError
+from hvil.learners import build
+from hvil.learners.config import Config, ModelSettings
+from hvil.training.defaults import annotated_graph, default_call_graph
+from hvil.training.inspection import inspect
 
 MAPPING = ["--trace-column", "episode", "--step-column", "t", "--action-column", "move"]
 COLUMNS = ["--observation-columns", "x,goal,carrying,battery", "--annotation-column", "phase"]
@@ -61,7 +61,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def read(path: Path, *flags: str) -> Traces:
-    from hvil.parquet_reader import Columns
+    from hvil.data.formats.parquet_reader import Columns
 
     return load(path, Columns("episode", "t", "move", ("x", "goal", "carrying", "battery"), "phase"))
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hvil import parquet_writer
-from hvil.errors import InputError
-from hvil.parquet_reader import Columns, read_parquet, traces_from_table
-from hvil.traces import Annotations, Traces
-from hvil.traces_io import load, save
+from hvil.data.formats import parquet_writer
+from hvil.data.formats.parquet_reader import Columns, read_parquet, traces_from_table
+from hvil.data.trace_files import load, save
+from hvil.data.traces import Annotations, Traces
+from hvil.gate.errors import InputError
 from test_traces import annotated, two_traces
 from test_traces_io import rich_traces
 

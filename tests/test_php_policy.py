@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hvil
-from hvil.callgraph import CallGraph
-from hvil.learner import Policy
+from hvil.data.traces import Traces
+from hvil.learners.hvil import HvilLearner
+from hvil.learners.learner import Policy
+from hvil.learners.naive import choose, log_probs
+from hvil.learners.networks.runner import PhpPolicy
 from hvil.machine import reference
+from hvil.machine.callgraph import CallGraph
 from hvil.machine.reference import Stack
-from hvil.models.hvil import HvilLearner
-from hvil.models.php_policy import PhpPolicy
-from hvil.naive import choose, log_probs
-from hvil.traces import Traces
 from oracle import GRAPHS, WIDTH, as_modules, make_learner, make_traces
 from strategies import call_graphs
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hvil.models.ragged_lstm import run_padded, run_ragged
+from hvil.learners.networks.ragged_lstm import run_padded, run_ragged
 
 
 def outputs_and_gradients(run, network, x, rows, backwards):

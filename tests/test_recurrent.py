@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from hvil.config import Config, ModelSettings
+from hvil.data.traces import Traces
 from hvil.domains import task
-from hvil.errors import InputError
-from hvil.models.convnet import ConvNet, image_layout, split_image
-from hvil.models.recurrent import BaselineLearner, FeedForwardLearner, LstmLearner, StackRnnLearner
-from hvil.traces import Traces
+from hvil.gate.errors import InputError
+from hvil.learners.baselines import BaselineLearner, FeedForwardLearner, LstmLearner, StackRnnLearner
+from hvil.learners.config import Config, ModelSettings
+from hvil.learners.networks.convnet import ConvNet, image_layout, split_image
 
 LEARNERS = [LstmLearner, FeedForwardLearner, StackRnnLearner]
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from hvil.callgraph import CallGraph, call_graph
-from hvil.errors import InputError
+from hvil.gate.errors import InputError
+from hvil.machine.callgraph import CallGraph, call_graph
 from hvil.machine.reference import (
     NONE,
     Frame,

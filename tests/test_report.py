@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import hvil
-from hvil.cli import main
+from hvil.analysis.report import LARGEST, report_page, write_report
+from hvil.analysis.report.content import curves_content
+from hvil.analysis.report.episodes import Episode, chosen, count_calls, play, with_distributions
+from hvil.analysis.report.page import embedded, page
+from hvil.analysis.report.pictures import album
+from hvil.cli.main import main
 from hvil.machine import reference
-from hvil.report import LARGEST, report_page, write_report
-from hvil.report.content import curves_content
-from hvil.report.episodes import Episode, chosen, count_calls, play, with_distributions
-from hvil.report.page import embedded, page
-from hvil.report.pictures import album
-from hvil.run import Run
+from hvil.training.run import Run
 from scripted_run import hostile_traces, scripted_run, without_task
 
 HOSTILE = "</script><script>alert(\"x\")</script><img src=x onerror='alert(1)'>"
@@ -192,8 +192,8 @@ def test_long_curves_are_thinned_and_gaps_left_out() -> None:
 
 def test_a_report_stays_small_whatever_the_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
     run, _ = scripted_run(None, count=8, mistakes=range(4), lengths="5-6")
-    monkeypatch.setattr("hvil.report.PICTURES", 60_000)
-    monkeypatch.setattr("hvil.report.STEPS", 40_000)
+    monkeypatch.setattr("hvil.analysis.report.PICTURES", 60_000)
+    monkeypatch.setattr("hvil.analysis.report.STEPS", 40_000)
     data = contents(report_page(run).html)
     assert 1 <= len(data["episodes"]) < 8
     assert sum(map(len, data["pictures"])) < 65_000
@@ -222,7 +222,7 @@ def test_only_programs_that_can_be_read_are_shown_for_data_without_a_task(
         program = SimpleNamespace(
             source="act()\n", lines=lines, policy_agreement=agreement, teacher_agreement=agreement
         )
-        monkeypatch.setattr("hvil.explain.explain", lambda run: program)
+        monkeypatch.setattr("hvil.analysis.explain.explain", lambda run: program)
         assert main(["report", str(tmp_path / "run"), "--json"]) == 0
         return bool(json.loads(capsys.readouterr().out)["program"])
 

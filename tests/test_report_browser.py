@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hvil
-from hvil.report import report_page, write_report
+from hvil.analysis.report import report_page, write_report
 from scripted_run import hostile_traces, scripted_run
 
 if TYPE_CHECKING:

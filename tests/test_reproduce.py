@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hvil.cli import main
-from hvil.errors import InputError
-from hvil.experiments.cells import Cell, run_cell
+from hvil.cli.main import main
+from hvil.experiments.engine.cells import Cell, run_cell
+from hvil.experiments.engine.pools import is_short, pool, pooled_data, split
 from hvil.experiments.experiment_files import find_experiment
-from hvil.experiments.pools import is_short, pool, pooled_data, split
+from hvil.gate.errors import InputError
 
 DOCS = (Path(__file__).parents[1] / "docs" / "experiments.md").read_text(encoding="utf-8")
 
@@ -89,7 +89,7 @@ def test_a_sweep_that_is_refused_leaves_the_records_alone(tmp_path, capsys):
 
 def test_cells_that_failed_are_told_beside_the_results_of_the_others(tmp_path, capsys, monkeypatch):
     from hvil.experiments import reproduce
-    from hvil.experiments.local_engine import Failure
+    from hvil.experiments.engine.local import Failure
 
     path, out = tmp_path / "small.toml", tmp_path / "out"
     path.write_text(TABLE)

@@ -13,12 +13,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import hvil
-from hvil.cli import main
-from hvil.config import Config, DataSettings, ModelSettings, TrainingSettings
-from hvil.errors import InputError
-from hvil.observers import read_metrics
-from hvil.presets import preset
-from hvil.sources import load_data, short_name
+from hvil.cli.main import main
+from hvil.data.sources import load_data, short_name
+from hvil.gate.errors import InputError
+from hvil.learners.config import Config, DataSettings, ModelSettings, TrainingSettings
+from hvil.training.observers import read_metrics
+from hvil.training.presets import preset
 from toy_learner import toy_traces
 
 TRACES = toy_traces(20)
@@ -300,7 +300,7 @@ def test_observations_of_another_width_are_refused(
 def test_a_loss_that_is_not_finite_ends_with_code_1_and_the_last_good_checkpoint(
     trace_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hvil.models import recurrent
+    from hvil.learners import baselines as recurrent
 
     honest = recurrent.FeedForwardLearner.loss
 
@@ -357,7 +357,7 @@ def test_tensorboard_files_are_written_when_asked_for(tmp_path: Path) -> None:
 def test_the_progress_bar_shows_error_loss_and_steps(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hvil.observers import ProgressBar
+    from hvil.training.observers import ProgressBar
 
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import pytest
 
-from hvil.config import Config, DataSettings, ModelSettings, TrainingSettings
-from hvil.errors import InputError
-from hvil.settings import add_flags, from_flags, from_mapping, setting, to_mapping
+from hvil.gate.errors import InputError
+from hvil.gate.settings import add_flags, from_flags, from_mapping, setting, to_mapping
+from hvil.learners.config import Config, DataSettings, ModelSettings, TrainingSettings
 from test_traces import two_traces
 
 

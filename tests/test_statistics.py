@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hvil.errors import InputError
-from hvil.statistics import (
+from hvil.analysis.statistics import (
     interquartile_mean,
     mean_estimate,
     paired,
@@ -16,6 +15,7 @@ from hvil.statistics import (
     sign_flip_p_value,
     student_interval,
 )
+from hvil.gate.errors import InputError
 
 VALUES = st.lists(st.floats(0, 1, width=16), min_size=1, max_size=30).map(np.array)
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import hvil
-from hvil import parquet_writer
-from hvil.cli import main
-from hvil.errors import InputError
-from hvil.streaming import TraceStream, should_stream, trace_counts
-from hvil.traces import Traces
-from hvil.traces_io import save
+from hvil.cli.main import main
+from hvil.data.formats import parquet_writer
+from hvil.data.streaming import TraceStream, should_stream, trace_counts
+from hvil.data.trace_files import save
+from hvil.data.traces import Traces
+from hvil.gate.errors import InputError
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hvil.cli import main
-from hvil.errors import InputError
-from hvil.experiments.cells import Cell
+from hvil.cli.main import main
 from hvil.experiments.comparison import comparison_cells, summarise
-from hvil.experiments.sweep import sweep
+from hvil.experiments.engine.cells import Cell
+from hvil.experiments.engine.sweep import sweep
 from hvil.experiments.variants import variants, with_best
+from hvil.gate.errors import InputError
 
 WORK = "sweep_work:work"
 SOURCE = Path(__file__).parents[1] / "src"
@@ -99,8 +99,8 @@ def test_cells_that_make_no_sense_are_refused_before_anything_runs(tmp_path, cel
 def test_two_sweeps_do_not_share_a_directory(tmp_path, log):
     code = f"""
 from pathlib import Path
-from hvil.experiments.cells import Cell
-from hvil.experiments.sweep import sweep
+from hvil.experiments.engine.cells import Cell
+from hvil.experiments.engine.sweep import sweep
 sweep([Cell("bubblesort", 3, 0, {{"clip": 30.0}})], Path({str(tmp_path / "out")!r}), 1, work={WORK!r})
 """
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(SOURCE), str(Path(__file__).parent)]))
@@ -260,7 +260,7 @@ def test_compare_refuses_what_it_cannot_run(tmp_path, capsys, arguments, message
 
 def test_a_plain_baseline_is_joined_by_its_best_settings(monkeypatch):
     best = {("karel", "lstm"): {"learning_rate": 0.003}}
-    monkeypatch.setattr("hvil.presets._BEST", best)
+    monkeypatch.setattr("hvil.training.presets._BEST", best)
     names = [learner.name for learner in with_best(variants("hvil,lstm", "karel:A"), "karel:A")]
     assert names == ["hvil", "lstm", "lstm:best"]
     assert variants("lstm:best", "karel:A")[0].settings["learning_rate"] == 0.003
@@ -269,7 +269,7 @@ def test_a_plain_baseline_is_joined_by_its_best_settings(monkeypatch):
 
 
 def test_a_log_says_how_far_a_sweep_is(capsys, monkeypatch):
-    from hvil import progress
+    from hvil.gate import progress
 
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     with progress.sweep_progress("small") as line:

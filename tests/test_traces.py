@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hvil
-from hvil.errors import InputError
-from hvil.traces import OBSERVATION_DTYPES, Annotations, Traces, concatenate
+from hvil.data.traces import OBSERVATION_DTYPES, Annotations, Traces, concatenate
+from hvil.gate.errors import InputError
 from strategies import trace_sets
 
 NAMES = ("left", "right")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvil import parquet_writer
-from hvil.errors import InputError
-from hvil.traces import Annotations, Traces, concatenate
-from hvil.traces_io import load, save
+from hvil.data.formats import parquet_writer
+from hvil.data.trace_files import load, save
+from hvil.data.traces import Annotations, Traces, concatenate
+from hvil.gate.errors import InputError
 from strategies import trace_sets
 from test_traces import two_traces
 
@@ -77,7 +77,7 @@ class TestRoundTrip:
             raise OSError("no space left")
 
         monkeypatch.setattr("numpy.lib.format.write_array", fail)
-        monkeypatch.setattr("hvil.parquet_writer._table", fail)
+        monkeypatch.setattr("hvil.data.formats.parquet_writer._table", fail)
         with pytest.raises(OSError, match="no space left"):
             save(two_traces(), path)
         assert path.read_bytes() == before

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from hvil.checkpoints import Checkpoints
-from hvil.config import Config, ModelSettings, TrainingSettings
-from hvil.errors import InputError
-from hvil.training import intervals, seeded, train
+from hvil.gate.errors import InputError
+from hvil.learners.config import Config, ModelSettings, TrainingSettings
+from hvil.training.checkpoints import Checkpoints
+from hvil.training.loop import intervals, seeded, train
 from toy_learner import ToyLearner, toy_traces
 
 TRACES = toy_traces()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hvil.cli import main
+from hvil.cli.main import main
 
 PAGE = (Path(__file__).parent.parent / "docs" / "own_data.md").read_text(encoding="utf-8")
 SHORT = ["--updates", "8", "--hidden", "8", "--units", "8", "--context", "4"]

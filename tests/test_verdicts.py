@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hvil.cli import main
-from hvil.errors import InputError
+from hvil.cli.main import main
 from hvil.experiments.experiment import Claim, Experiment
 from hvil.experiments.experiment_files import FIGURES, find_experiment
+from hvil.experiments.outcome.results import Results, collect, read_results, write_results
+from hvil.experiments.outcome.verdicts import Verdict, conjunction, disjunction, judge
 from hvil.experiments.reproduce import show
-from hvil.experiments.results import Results, collect, read_results, write_results
-from hvil.experiments.verdicts import Verdict, conjunction, disjunction, judge
+from hvil.gate.errors import InputError
 
 TABLE = Experiment(
     name="toy",

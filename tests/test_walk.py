@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hvil.callgraph import CallGraph
+from hvil.data.traces import Traces
+from hvil.learners.hvil import HvilLearner
+from hvil.learners.naive import naive_walk
+from hvil.learners.networks.php import prepare
 from hvil.machine import reference
 from hvil.machine.arrays import Steps, most_steps
-from hvil.models.hvil import HvilLearner
-from hvil.models.php import prepare
-from hvil.naive import naive_walk
-from hvil.traces import Traces
+from hvil.machine.callgraph import CallGraph
 from oracle import GRAPHS, make_learner, make_traces, random_sequences
 from strategies import graphs_and_actions
 

@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
-from hvil.config import Config
-from hvil.learner import Loss
-from hvil.traces import Traces
+from hvil.data.traces import Traces
+from hvil.learners.config import Config
+from hvil.learners.learner import Loss
 
 
 class ToyPolicy:

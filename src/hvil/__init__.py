@@ -6,27 +6,27 @@ The names below are the public library; they are imported when first used, so th
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hvil.errors import InputError
+from hvil.gate.errors import InputError
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from hvil.callgraph import CallGraph, call_graph
-    from hvil.run import Run, fit, load
-    from hvil.traces import Annotations, Traces
-    from hvil.traces_io import load as load_traces
-    from hvil.traces_io import save as save_traces
+    from hvil.data.trace_files import load as load_traces
+    from hvil.data.trace_files import save as save_traces
+    from hvil.data.traces import Annotations, Traces
+    from hvil.machine.callgraph import CallGraph, call_graph
+    from hvil.training.run import Run, fit, load
 
 _HOMES = {
-    "Annotations": ("hvil.traces", "Annotations"),
-    "CallGraph": ("hvil.callgraph", "CallGraph"),
-    "Run": ("hvil.run", "Run"),
-    "Traces": ("hvil.traces", "Traces"),
-    "call_graph": ("hvil.callgraph", "call_graph"),
-    "fit": ("hvil.run", "fit"),
-    "load": ("hvil.run", "load"),
-    "load_traces": ("hvil.traces_io", "load"),
-    "save_traces": ("hvil.traces_io", "save"),
+    "Annotations": ("hvil.data.traces", "Annotations"),
+    "CallGraph": ("hvil.machine.callgraph", "CallGraph"),
+    "Run": ("hvil.training.run", "Run"),
+    "Traces": ("hvil.data.traces", "Traces"),
+    "call_graph": ("hvil.machine.callgraph", "call_graph"),
+    "fit": ("hvil.training.run", "fit"),
+    "load": ("hvil.training.run", "load"),
+    "load_traces": ("hvil.data.trace_files", "load"),
+    "save_traces": ("hvil.data.trace_files", "save"),
 }
 
 __all__ = [

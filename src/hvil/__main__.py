@@ -2,6 +2,6 @@
 
 import sys
 
-from hvil.cli import main
+from hvil.cli.main import main
 
 sys.exit(main())

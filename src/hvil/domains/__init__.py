@@ -13,9 +13,9 @@ __all__ = ["ENVIRONMENT_IDS", "TERMINATE", "Task", "task", "terminate_action"]
 # The limits leave room for every teacher: bubble sort takes 400 actions at most, a Karel program fewer than
 # 1,000 events, MNIST parity one action; then comes the terminate step.
 _ENVIRONMENTS = {
-    "hvil/BubbleSort-v0": ("hvil.domains.bubblesort:BubbleSortEnv", 1_000),
+    "hvil/BubbleSort-v0": ("hvil.domains.bubblesort.environment:BubbleSortEnv", 1_000),
     "hvil/Karel-v0": ("hvil.domains.karel.environment:KarelEnv", 1_000),
-    "hvil/MnistParity-v0": ("hvil.domains.mnist_parity:MnistParityEnv", 2),
+    "hvil/MnistParity-v0": ("hvil.domains.mnist_parity.environment:MnistParityEnv", 2),
 }
 ENVIRONMENT_IDS = tuple(_ENVIRONMENTS)
 

@@ -18,8 +18,8 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float, Num
 
-from hvil.errors import InputError
-from hvil.traces import Traces
+from hvil.data.traces import Traces
+from hvil.gate.errors import InputError
 
 TERMINATE = "terminate"
 """The name of the extra action of every environment (the paper's `∅`)."""
@@ -89,7 +89,7 @@ class Task(Protocol):
 
     @property
     def default_call_graph(self) -> str | Mapping[str, Any]:
-        """The call graph to learn when the user names none, as `hvil.callgraph` reads it."""
+        """The call graph to learn when the user names none, as `hvil.machine.callgraph` reads it."""
 
     @property
     def quantities(self) -> tuple[Quantity, ...]:
@@ -124,7 +124,7 @@ def task(spec: str) -> Task:
     """
     kind, colon, argument = spec.partition(":")
     if kind == "bubblesort" and (argument or not colon):
-        from hvil.domains.bubblesort import BubbleSortTask
+        from hvil.domains.bubblesort.environment import BubbleSortTask
 
         return BubbleSortTask.from_argument(argument) if argument else BubbleSortTask()
     if kind == "karel" and argument:
@@ -132,7 +132,7 @@ def task(spec: str) -> Task:
 
         return KarelTask(argument)
     if kind == "mnist-parity" and argument:
-        from hvil.domains.mnist_parity import MnistParityTask
+        from hvil.domains.mnist_parity.environment import MnistParityTask
 
         return MnistParityTask.from_argument(argument)
     raise InputError(f"{spec!r}: no such task; valid tasks: {VALID_TASKS}")

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.table import Table
 
+from hvil.analysis.statistics import Estimate, Paired, interquartile_mean, paired, share_estimate, shown
 from hvil.domains.task import task
-from hvil.experiments.cells import Cell, self_contained
-from hvil.experiments.plots import draw_curve, drawing, save_figure, set_axes
+from hvil.experiments.engine.cells import Cell, self_contained
+from hvil.experiments.outcome.plots import draw_curve, drawing, save_figure, set_axes
 from hvil.experiments.variants import Variant
-from hvil.statistics import Estimate, Paired, interquartile_mean, paired, share_estimate, shown
 
 MEASURES = {
     "error": "error",

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hvil.errors import InputError
-from hvil.experiments.cells import Cell, self_contained
+from hvil.experiments.engine.cells import Cell, self_contained
+from hvil.gate.errors import InputError
 
 if TYPE_CHECKING:
     from hvil.domains.task import Task
@@ -82,7 +82,7 @@ class Experiment:
     panels: Mapping[str, str]
     """The task of each panel, by the panel's title."""
     models: Mapping[str, Mapping[str, Any]]
-    """The settings of each learner, by the name in the legend: fields of `hvil.config.ModelSettings` and
+    """The settings of each learner, by the name in the legend: fields of `hvil.learners.config.ModelSettings` and
     `TrainingSettings`, and `call_graph`."""
     sizes: tuple[int, ...]
     """Places on the axis: numbers of training traces, or percentiles."""

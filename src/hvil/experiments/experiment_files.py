@@ -6,8 +6,8 @@ import tomllib
 from importlib import import_module
 from pathlib import Path
 
-from hvil.errors import InputError
 from hvil.experiments.experiment import Experiment
+from hvil.gate.errors import InputError
 
 FIGURES = ("acausal", "bubblesort", "karel-data", "karel-length")
 
@@ -19,7 +19,7 @@ def find_experiment(name: str) -> Experiment:
         InputError: there is none of that name, or the file holds none.
     """
     if name in FIGURES:
-        found: Experiment = import_module(f"hvil.experiments.{name.replace('-', '_')}").EXPERIMENT
+        found: Experiment = import_module(f"hvil.experiments.figures.{name.replace('-', '_')}").EXPERIMENT
         return found
     path = Path(name)
     if path.suffix not in (".py", ".toml"):

@@ -5,15 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from hvil.errors import InputError
+from hvil.experiments.engine.local import Engine, Failure, run_jobs
+from hvil.experiments.engine.sweep import WORK, opened, read_store, run_missing
 from hvil.experiments.experiment import Experiment
-from hvil.experiments.figures import draw
-from hvil.experiments.local_engine import Engine, Failure, run_jobs
-from hvil.experiments.results import RECORDS, Results, check_same, collect, restore, write_results
-from hvil.experiments.sweep import WORK, opened, read_store, run_missing
-from hvil.experiments.tables import page
-from hvil.experiments.verdicts import Finding, judge
-from hvil.files import write_text
+from hvil.experiments.outcome.figures import draw
+from hvil.experiments.outcome.results import RECORDS, Results, check_same, collect, restore, write_results
+from hvil.experiments.outcome.tables import page
+from hvil.experiments.outcome.verdicts import Finding, judge
+from hvil.gate.errors import InputError
+from hvil.gate.files import write_text
 
 PAGE = "README.md"
 """The name under which hosts of repositories show a directory."""

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hvil.errors import InputError
-from hvil.experiments.cells import split_settings
-from hvil.presets import best_found, preset
+from hvil.experiments.engine.cells import split_settings
+from hvil.gate.errors import InputError
+from hvil.training.presets import best_found, preset
 
 BEST = "best"
 """`lstm:best` is the LSTM with the best settings found for the task (see docs/baselines.md)."""

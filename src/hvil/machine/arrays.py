@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float32, Int
 
-from hvil.arrays import place
-from hvil.callgraph import CallGraph
-from hvil.errors import InputError
-from hvil.traces import Traces
+from hvil.data.ragged import place
+from hvil.data.traces import Traces
+from hvil.gate.errors import InputError
+from hvil.machine.callgraph import CallGraph
 
 
 class GraphArrays(NamedTuple):

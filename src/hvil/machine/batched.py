@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from hvil.callgraph import CallGraph
 from hvil.machine.arrays import GraphArrays, Guide, Steps, at, empty_steps, graph_arrays
+from hvil.machine.callgraph import CallGraph
 
 
 class Tops(NamedTuple):

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hvil.callgraph import CallGraph
-from hvil.errors import InputError
-from hvil.traces import Annotations
+from hvil.data.traces import Annotations
+from hvil.gate.errors import InputError
+from hvil.machine.callgraph import CallGraph
 
 NONE = -1
 """The `last` of a frame that has not taken a step."""

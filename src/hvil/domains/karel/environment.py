@@ -14,7 +14,7 @@ from hvil.domains.karel.programs import named_or_source
 from hvil.domains.karel.syntax import ACTIONS, OBSERVATIONS, Program
 from hvil.domains.karel.world import Crash, World
 from hvil.domains.task import terminate_action
-from hvil.errors import InputError
+from hvil.gate.errors import InputError
 
 _TERMINATE = terminate_action(ACTIONS)
 Observation = Float32[np.ndarray, "4"]

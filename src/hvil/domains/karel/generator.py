@@ -19,7 +19,7 @@ from hvil.domains.karel.printer import describe_point
 from hvil.domains.karel.syntax import Program
 from hvil.domains.karel.world import MAX_MARKERS, WALL, World
 from hvil.domains.task import random_generator
-from hvil.errors import InputError
+from hvil.gate.errors import InputError
 
 GROUP = 5
 MIN_SIDE, MAX_SIDE = 2, 16

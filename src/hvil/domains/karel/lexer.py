@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from hvil.domains.karel.syntax import Position
-from hvil.errors import InputError
+from hvil.gate.errors import InputError
 
 
 class Form(Enum):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hvil.domains.karel.parser import parse
 from hvil.domains.karel.syntax import Program
-from hvil.errors import InputError
+from hvil.gate.errors import InputError
 
 PROGRAMS = {
     "A": "def run() { turnRight(); while (noMarkersPresent()) { move(); if (rightIsClear()) { turnRight(); } } }",

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from hvil.data.traces import Annotations, Traces
 from hvil.domains.karel.environment import KarelEnv
 from hvil.domains.karel.generator import MAX_DRAWS, cut_world, generate
 from hvil.domains.karel.interpreter import procedure_calls
@@ -10,8 +11,7 @@ from hvil.domains.karel.printer import print_program
 from hvil.domains.karel.programs import PROGRAMS, named_or_file
 from hvil.domains.karel.syntax import ACTIONS, OBSERVATIONS
 from hvil.domains.task import Quantity, Task
-from hvil.errors import InputError
-from hvil.traces import Annotations, Traces
+from hvil.gate.errors import InputError
 
 
 class KarelTask(Task):

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Int8
 
 from hvil.domains.karel.syntax import ACTIONS, OBSERVATIONS
-from hvil.errors import InputError
+from hvil.gate.errors import InputError
 
 WALL = -1
 MAX_MARKERS = 10

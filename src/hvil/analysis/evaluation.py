@@ -1,0 +1,222 @@
+"""What a learner achieved: errors along teacher traces and in roll-outs, likelihood, and the structure it found.
+
+Measures one run; `statistics` puts runs together. Learners are asked for what they offer: a policy always, the
+likelihood and the inferred call structure where they have them.
+
+Letters: N traces.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Bool, Float
+from rich.table import Table
+
+from hvil.analysis.boundaries import BoundaryScore, boundary_score
+from hvil.analysis.rollouts import roll_out
+from hvil.analysis.statistics import Interval, proportion_interval
+from hvil.data.traces import Traces
+from hvil.domains.task import Task
+from hvil.gate.errors import InputError
+from hvil.learners.learner import Learner, Policy, Structure
+
+TOLERANCES = (0, 1)
+TRACES_AT_ONCE = 256
+
+
+@runtime_checkable
+class HasLikelihood(Protocol):
+    """A learner or policy that knows how likely a trace is."""
+
+    def log_likelihood(self, traces: Traces) -> Float[np.ndarray, "N"]:
+        """`log p(x)` of each trace."""
+
+
+@runtime_checkable
+class HasElbo(Protocol):
+    """A learner that bounds the likelihood of traces from below."""
+
+    def elbo(self, traces: Traces, rng: np.random.Generator) -> float:
+        """An estimate of the ELBO, summed over the traces."""
+
+
+@runtime_checkable
+class InfersStructure(Protocol):
+    """A learner that infers the call structure of a trace."""
+
+    def infer(self, traces: Traces, rng: np.random.Generator | None = None) -> Structure:
+        """The PHP steps of the traces: sampled with a generator, else the most likely at each step."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of traces, with its 95% interval over draws of test traces."""
+
+    value: float
+    interval: Interval
+    count: int
+    """Of how many traces."""
+
+    @staticmethod
+    def of(flags: Bool[np.ndarray, "N"]) -> "Share | None":
+        """The share of true flags; None if there are none at all."""
+        if not len(flags):
+            return None
+        return Share(float(flags.mean()), proportion_interval(int(flags.sum()), len(flags)), len(flags))
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{self.value:.1%}  [{low:.1%}, {high:.1%}]  of {self.count}"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One learner on one set of test traces."""
+
+    error: Share
+    """Traces with at least one wrong action, greedy, the ∅ at the end included."""
+    error_unseen: Share | None
+    """The same, of the traces that are not in the training set."""
+    rollout_error: Share | None = None
+    """Roll-outs in which some action was not the teacher's."""
+    rollout_success: Share | None = None
+    """Roll-outs at whose end the task itself was done."""
+    log_likelihood: float | None = None
+    """Mean `log p(x)` of a trace."""
+    php_steps_per_action: float | None = None
+    """PHP steps of the inferred structure for each action of the traces."""
+    procedures: Mapping[str, float] = field(default_factory=dict)
+    """Share of the PHP steps that each procedure takes."""
+    boundaries: Mapping[int, BoundaryScore] = field(default_factory=dict)
+    """Agreement with the annotated structure, by tolerance."""
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The form of `evaluation.json`: shares as numbers, their intervals and counts beside them."""
+        result: dict[str, Any] = {"traces": self.error.count}
+        for name in ("error", "error_unseen", "rollout_error", "rollout_success"):
+            share = getattr(self, name)
+            result[name] = None if share is None else share.value
+            result[f"{name}_interval"] = None if share is None else list(share.interval)
+        result["traces_unseen"] = 0 if self.error_unseen is None else self.error_unseen.count
+        result["log_likelihood"] = self.log_likelihood
+        result["php_steps_per_action"] = self.php_steps_per_action
+        result["procedures"] = dict(self.procedures)
+        result["boundaries"] = {str(t): score._asdict() for t, score in self.boundaries.items()}
+        return result
+
+    def table(self, title: str = "") -> Table:
+        """The same for the terminal."""
+        table = Table("measure", "value", title=title or None)
+        table.add_row("error", str(self.error))
+        table.add_row("error, unseen traces", str(self.error_unseen or "all traces are in the training set"))
+        if self.rollout_success is not None:
+            table.add_row("roll-outs: success", str(self.rollout_success))
+            table.add_row("roll-outs: error", str(self.rollout_error))
+        if self.log_likelihood is not None:
+            table.add_row("log-likelihood of a trace", f"{self.log_likelihood:.3f}")
+        if self.php_steps_per_action is not None:
+            table.add_row("PHP steps per action", f"{self.php_steps_per_action:.2f}")
+        for name, share in self.procedures.items():
+            table.add_row(f"PHP steps of {name}", f"{share:.1%}")
+        for tolerance, (precision, recall, f1) in self.boundaries.items():
+            text = f"{f1:.2f}  (precision {precision:.2f}, recall {recall:.2f})"
+            table.add_row(f"boundary F1, tolerance {tolerance}", text)
+        return table
+
+
+def evaluate(
+    learner: Learner,
+    traces: Traces,
+    training: Traces | None = None,
+    task: Task | None = None,
+    procedures: tuple[str, ...] = (),
+) -> Evaluation:
+    """Evaluate a learner on test traces.
+
+    Args:
+        learner: with its current weights.
+        traces: what to test on.
+        training: the training set, to tell seen traces from unseen ones; None: all are unseen.
+        task: where to roll out; None: no roll-outs.
+        procedures: names of the procedures, for learners that infer a structure.
+    """
+    policy = learner.policy()
+    if traces.action_names != policy.action_names:
+        raise InputError(f"the traces' actions {traces.action_names} are not the policy's {policy.action_names}")
+    wrong = policy.wrong(traces)
+    unseen = np.ones(len(traces), dtype=bool) if training is None else ~contained(traces, training)
+    error = Share.of(wrong)
+    assert error is not None  # a set of traces is never empty
+    return Evaluation(
+        error=error,
+        error_unseen=Share.of(wrong[unseen]),
+        log_likelihood=_likelihood(learner, policy, traces),
+        **(_rolled_out(policy, task, traces) if task is not None else {}),
+        **(_structure(learner, traces, procedures) if isinstance(learner, InfersStructure) else {}),
+    )
+
+
+def held_out_score(learner: Learner, traces: Traces) -> float:
+    """How likely held-out traces are, in nats an action (∅ counted): their likelihood where known, else the ELBO."""
+    policy = learner.policy()
+    if isinstance(policy, HasLikelihood):
+        total = float(policy.log_likelihood(traces).sum())
+    elif isinstance(learner, HasElbo):
+        # Always the same random numbers, so that scores differ by the weights alone.
+        total = learner.elbo(replace(traces, annotations=None), np.random.default_rng(0))
+    else:
+        return -float(policy.wrong(traces).mean())
+    return total / (len(traces.actions) + len(traces))
+
+
+def contained(traces: Traces, others: Traces) -> Bool[np.ndarray, "N"]:
+    """Which traces also stand among the others, with the same observations and actions."""
+    if traces.observation_shape != others.observation_shape:
+        return np.zeros(len(traces), dtype=bool)
+    known = set(_contents(others))
+    return np.array([content in known for content in _contents(traces)], dtype=bool)
+
+
+def _contents(traces: Traces) -> list[tuple[bytes, bytes]]:
+    rows, offsets = traces.observation_offsets, traces.offsets
+    return [
+        (traces.observations[rows[i] : rows[i + 1]].tobytes(), traces.actions[offsets[i] : offsets[i + 1]].tobytes())
+        for i in range(len(traces))
+    ]
+
+
+def _likelihood(learner: Learner, policy: Policy, traces: Traces) -> float | None:
+    for offered in (learner, policy):
+        if isinstance(offered, HasLikelihood):
+            return float(offered.log_likelihood(traces).mean())
+    return None
+
+
+def _rolled_out(policy: Policy, task: Task, traces: Traces) -> dict[str, Any]:
+    episodes = roll_out(policy, task, traces)
+    return {"rollout_error": Share.of(episodes.wrong), "rollout_success": Share.of(episodes.success)}
+
+
+def _inferred(learner: InfersStructure, traces: Traces) -> Structure:
+    """The most likely structure, a number of traces at a time."""
+    parts = []
+    for start in range(0, len(traces), TRACES_AT_ONCE):
+        part = learner.infer(traces[start : start + TRACES_AT_ONCE], None)
+        parts.append(part._replace(trace=part.trace + start))
+    return Structure(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _structure(learner: InfersStructure, traces: Traces, names: tuple[str, ...]) -> dict[str, Any]:
+    structure = _inferred(learner, replace(traces, annotations=None))  # not guided by what it is compared with
+    counts = np.bincount(structure.procedure, minlength=len(names))
+    labels = [names[i] if i < len(names) else str(i) for i in range(len(counts))]
+    shares = counts / max(len(structure.procedure), 1)
+    result: dict[str, Any] = {
+        "php_steps_per_action": len(structure.choice) / len(traces.actions),
+        "procedures": {label: float(share) for label, share in zip(labels, shares, strict=True)},
+    }
+    if traces.annotations is not None and traces.annotations.known.any():
+        result["boundaries"] = {t: boundary_score(traces, structure, t) for t in TOLERANCES}
+    return result

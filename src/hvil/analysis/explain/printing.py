@@ -1,0 +1,40 @@
+"""Programs as Python text: the procedures as functions, the root first."""
+
+from hvil.analysis.explain.execution import Program
+from hvil.analysis.explain.syntax import Block, For, If, Return, Statement, Step, While
+from hvil.analysis.explain.vocabulary import Vocabulary
+
+_INDENT = "    "
+
+
+def print_procedure(words: Vocabulary, procedure: int, block: Block) -> list[str]:
+    """One procedure as lines."""
+    return [f"def {words.procedures[procedure]}():", *_block_lines(words, block)]
+
+
+def print_program(words: Vocabulary, program: Program) -> str:
+    """All procedures, separated by empty lines."""
+    parts = [print_procedure(words, procedure, block) for procedure, block in program.blocks.items()]
+    return "\n\n".join("\n".join(part) for part in parts) + "\n"
+
+
+def _block_lines(words: Vocabulary, block: Block) -> list[str]:
+    return [_INDENT + line for statement in block for line in _lines(words, statement)] or [_INDENT + "pass"]
+
+
+def _lines(words: Vocabulary, statement: Statement) -> list[str]:
+    if isinstance(statement, Step):
+        return [f"{words.step_names[statement.step]}()"]
+    if isinstance(statement, While):
+        return [f"while {words.condition_text(statement.condition)}:", *_block_lines(words, statement.body)]
+    if isinstance(statement, For):
+        return [f"for _ in range({words.count_text(statement)}):", *_block_lines(words, statement.body)]
+    if isinstance(statement, If):
+        lines = [f"if {words.condition_text(statement.condition)}:", *_block_lines(words, statement.then)]
+        otherwise = statement.otherwise
+        if len(otherwise) == 1 and isinstance(otherwise[0], If):
+            inner = _lines(words, otherwise[0])
+            return [*lines, "el" + inner[0], *inner[1:]]
+        return [*lines, "else:", *_block_lines(words, otherwise)] if otherwise else lines
+    assert isinstance(statement, Return)
+    return ["return"]

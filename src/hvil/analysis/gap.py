@@ -1,0 +1,115 @@
+"""How far a learned posterior is from the exact one: log p(x), the ELBO and KL[q ‖ posterior] of each trace.
+
+Letters: N traces, M samples.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+
+from hvil.data.traces import Traces
+from hvil.gate.errors import InputError
+from hvil.learners.exact import inference as exact
+from hvil.learners.exact.step_table import Limits, refuse_costly
+from hvil.learners.exact_learner import ExactLearner, evaluated
+from hvil.learners.hvil import HvilLearner
+from hvil.learners.learner import Learner
+
+STEPS_AT_ONCE = 20_000
+"""Actions of repeated traces that are sampled together."""
+
+
+class Gap(NamedTuple):
+    """Of each trace; in expectation, log p(x) − ELBO = KL[q ‖ posterior]."""
+
+    log_likelihood: Float[np.ndarray, "N"]
+    """log p(x), exact."""
+    elbo: Float[np.ndarray, "N"]
+    """−E_q[Σ_i D[q(u_i|·) ‖ p(u_i|·)]], the mean over samples from q."""
+    elbo_error: Float[np.ndarray, "N"]
+    """Its standard error."""
+    posterior_kl: Float[np.ndarray, "N"]
+    """E_q[log q(ξ|x) − log p(ξ|x)], the mean over other samples from q."""
+    posterior_kl_error: Float[np.ndarray, "N"]
+    """Its standard error."""
+    most_likely: Bool[np.ndarray, "N"]
+    """Whether q's greedy call structure is the most likely one."""
+
+
+def exact_report(learner: Learner, traces: Traces, samples: int, rng: np.random.Generator) -> dict[str, Any]:
+    """The gap of a learner with procedures as `hvil evaluate --exact` reports it: means, and numbers of each trace."""
+    if isinstance(learner, ExactLearner):
+        gap = _no_gap(learner, traces)
+    elif isinstance(learner, HvilLearner):
+        gap = elbo_gap(learner, traces, samples, rng)
+    else:
+        raise InputError("exact inference needs a run with procedures: one of hvil or exact")
+    means = {name: float(getattr(gap, name).mean()) for name in ("log_likelihood", "elbo", "posterior_kl")}
+    return {
+        **means,
+        "posterior_most_likely": float(gap.most_likely.mean()),
+        "exact": {"samples": samples, **{name: column.tolist() for name, column in gap._asdict().items()}},
+    }
+
+
+def _no_gap(learner: ExactLearner, traces: Traces) -> Gap:
+    """Of the exact learner: its posterior is the exact one (within its limits)."""
+    refuse_costly(learner.config.graph, traces, learner.limits)
+    with torch.no_grad():
+        values = np.array([exact.log_likelihood(*learner.evaluated(trace)).item() for trace in traces])
+    zeros = np.zeros(len(traces))
+    return Gap(values, values, zeros, zeros, zeros, np.ones(len(traces), dtype=bool))
+
+
+def elbo_gap(
+    learner: HvilLearner, traces: Traces, samples: int, rng: np.random.Generator, limits: Limits | None = None
+) -> Gap:
+    """Measure the gap; half of the samples of each trace are for the ELBO, the others for the divergence."""
+    if samples < 4:
+        raise InputError(f"the gap needs at least 4 samples of each trace, not {samples}")
+    limits = limits or Limits()
+    if limits.longest_span is not None or limits.largest_counter is not None:
+        raise InputError("the gap needs the likelihood over all call structures; give no longest span or counter")
+    refuse_costly(learner.config.graph, traces, limits)
+    rows = [_of_trace(learner, trace, samples, rng, limits) for trace in traces]
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    return Gap(*columns)
+
+
+def _of_trace(
+    learner: HvilLearner, trace: Traces, samples: int, rng: np.random.Generator, limits: Limits
+) -> tuple[float, float, float, float, float, bool]:
+    with torch.no_grad():
+        table, log_probs = evaluated(learner.generative, trace, learner.config, limits)
+    log_likelihood = float(exact.log_likelihood(table, log_probs)[0])
+    costs, log_ratios = _sampled(learner, trace, samples, rng)
+    elbo, divergence = -costs[: samples // 2], log_ratios[samples // 2 :] + log_likelihood
+    best = exact.viterbi(table, log_probs).choice
+    return (
+        log_likelihood,
+        float(elbo.mean()),
+        _standard_error(elbo),
+        float(divergence.mean()),
+        _standard_error(divergence),
+        bool(np.array_equal(learner.infer(trace).choice, best)),
+    )
+
+
+def _sampled(
+    learner: HvilLearner, trace: Traces, samples: int, rng: np.random.Generator
+) -> tuple[Float[np.ndarray, "M"], Float[np.ndarray, "M"]]:
+    """Of each sampled structure: the sum of its analytic divergences, and log q(ξ|x) − log p(ξ, x)."""
+    costs: list[Float[np.ndarray, "_"]] = []
+    ratios: list[Float[np.ndarray, "_"]] = []
+    at_once = max(1, STEPS_AT_ONCE // len(trace.actions))
+    for start in range(0, samples, at_once):
+        _, terms = learner.terms(trace[np.zeros(min(at_once, samples - start), dtype=np.int64)], rng)
+        for values, into in ((terms.kl, costs), (terms.log_q - terms.log_p, ratios)):
+            into.append(np.add.reduceat(values.double().numpy(force=True), terms.offsets[:-1]))
+    return np.concatenate(costs), np.concatenate(ratios)
+
+
+def _standard_error(values: Float[np.ndarray, "K"]) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values)))

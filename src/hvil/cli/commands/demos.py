@@ -1,0 +1,53 @@
+"""`hvil demos`: write demonstrations of a task's teacher."""
+
+import argparse
+from typing import Any
+
+SUMMARY = "Write a teacher's demonstrations, with its call structure where it has one. The same seed, the same file."
+EXAMPLES = [
+    "hvil demos bubblesort --count 100 --out bubblesort.npz",
+    "hvil demos karel:F --count 100 --seed 7 --out karel_f.parquet",
+    "hvil demos mnist-parity:0.7 --count 1000 --test --out parity_test.npz",
+    "hvil demos karel:A --count 50 --out minari:hvil/karel-a-v0",
+]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("task", metavar="TASK", help="bubblesort, karel:A to karel:F, karel:FILE, mnist-parity:P")
+    parser.add_argument("--count", type=int, default=100, metavar="N", help="how many traces (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="0 or more (default: %(default)s)")
+    parser.add_argument("--out", required=True, metavar="FILE", help="a .npz or .parquet file, or minari:ID")
+    parser.add_argument(
+        "--test", action="store_true", help="test traces: independent draws; of MNIST the test images, true parity"
+    )
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Draw the traces, write them, say what they are."""
+    from hvil.data import trace_files as traces_io
+    from hvil.domains import task
+    from hvil.gate.errors import InputError
+    from hvil.gate.progress import progress_bar
+
+    if args.count < 1:
+        raise InputError(f"--count {args.count}: expected at least 1")
+    traces_io.check_target(args.out)
+    chosen = task(args.task)
+    with progress_bar(f"demonstrations of {chosen.name}", args.count) as progress:
+        draw = chosen.test_demonstrations if args.test else chosen.demonstrations
+        traces = draw(args.count, args.seed, progress)
+    traces_io.save(traces, args.out)
+    if not args.json:
+        print(f"{args.out}: {traces!r}")
+    return {
+        "out": args.out,
+        "task": chosen.name,
+        "count": len(traces),
+        "seed": args.seed,
+        "test": args.test,
+        "actions": len(traces.actions),
+        "mean_actions": float(traces.lengths.mean()),
+        "longest": int(traces.lengths.max()),
+        "annotated": traces.annotations is not None,
+    }

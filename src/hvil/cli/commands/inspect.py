@@ -1,0 +1,75 @@
+"""`hvil inspect`: describe a trace file, or say what is wrong with it (exit code 2)."""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hvil.training.inspection import Inspection
+
+SUMMARY = (
+    "Describe a set of traces: lengths, actions, observations and what the networks would see of them, annotations, "
+    "oddities. A file that cannot be used is an error (exit code 2) that names the problem and its place."
+)
+EXAMPLES = [
+    "hvil inspect traces.parquet",
+    "hvil inspect log.csv --trace-column episode --action-column move --observation-columns x,y,carrying --json",
+]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    from hvil.gate.settings import add_flags
+    from hvil.learners.config import DataSettings
+
+    parser.add_argument("file", metavar="FILE", help="FILE.npz, FILE.parquet, FILE.csv or minari:ID")
+    left_out = ("source", "demos", "test_traces", "validation", "annotated_fraction")
+    add_flags(parser, DataSettings, leave_out=left_out)
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Load, describe, print."""
+    from hvil.data.sources import columns_of
+    from hvil.data.trace_files import load
+    from hvil.gate.settings import from_flags
+    from hvil.learners.config import DataSettings
+    from hvil.training.inspection import inspect
+
+    found = inspect(load(args.file, columns_of(from_flags(DataSettings, args))))
+    if not args.json:
+        _print(args.file, found)
+    return {"file": args.file, **found.to_mapping()}
+
+
+def _print(name: str, found: "Inspection") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table("what", "value", title=name)
+    lengths = found.lengths
+    table.add_row("traces", str(found.traces))
+    table.add_row("steps", str(found.steps))
+    table.add_row(
+        "actions in a trace",
+        f"{lengths['shortest']:.0f} to {lengths['longest']:.0f}, mean {lengths['mean']:.1f}, "
+        f"median {lengths['median']:.0f}",
+    )
+    table.add_row("observation", f"shape {list(found.observation_shape)}, {found.observation_type}")
+    annotated = f"{found.annotated:.0%} of the steps" if found.annotated else "no"
+    table.add_row("annotated", annotated + (f": {', '.join(found.procedures)}" if found.annotated else ""))
+    table.add_row("call graph by default", found.call_graph)
+    console.print(table)
+    total = max(sum(found.actions.values()), 1)
+    actions = Table("action", "taken", "share")
+    for action, count in list(found.actions.items())[:40]:
+        actions.add_row(action, str(count), f"{count / total:.1%}")
+    console.print(actions)
+    if found.columns:
+        columns = Table("column", "from", "to", "values", "seen as")
+        for column in found.columns:
+            columns.add_row(
+                column.name, f"{column.low:.4g}", f"{column.high:.4g}", str(column.different), column.seen_as
+            )
+        console.print(columns)
+    for oddity in found.oddities:
+        console.print(f"note: {oddity}")

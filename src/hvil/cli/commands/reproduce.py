@@ -1,0 +1,135 @@
+"""`hvil reproduce`: a figure of the paper, or an experiment of one's own, from its table to the verdicts."""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hvil.experiments.experiment import Experiment
+    from hvil.experiments.outcome.results import Results
+    from hvil.experiments.reproduce import Shown
+
+SUMMARY = (
+    "Run a figure of the paper (acausal, bubblesort, karel-data, karel-length) or an experiment of your own (a .py or "
+    ".toml file): every cell once, on this machine or a Ray cluster; then draw it and judge the paper's claims. "
+    "Interrupt it and start it again: it continues where it was."
+)
+EXAMPLES = [
+    "hvil reproduce karel-data --preset quick",
+    "hvil reproduce my_experiment.toml --workers 2 --out results/mine",
+    "hvil reproduce bubblesort --preset paper --engine ray --ray-address 10.0.0.5:6379",
+    "hvil reproduce --from-records results/karel-data",
+]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("experiment", metavar="FIGURE|FILE", nargs="?", help="what to run; see above")
+    parser.add_argument(
+        "--preset", metavar="NAME", help="paper (the paper's numbers) or quick (default: quick, where there is one)"
+    )
+    parser.add_argument(
+        "--engine", choices=("local", "ray"), default="local", help="who runs the cells (default: %(default)s)"
+    )
+    parser.add_argument("--workers", type=int, metavar="K", help="cells at a time (default: one a processor)")
+    parser.add_argument(
+        "--ray-address", metavar="HOST:PORT", help="a running Ray cluster (default: one is started on this machine)"
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", help="where it all goes (default: results/NAME, or results/NAME-PRESET)"
+    )
+    parser.add_argument("--from-records", metavar="DIR", help="run nothing: draw and judge the records that are in DIR")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Run what is missing, then show all of it."""
+    import sys
+    from pathlib import Path
+
+    from hvil.experiments.engine.local import run_jobs
+    from hvil.experiments.engine.ray import ray_engine
+    from hvil.experiments.experiment_files import find_experiment
+    from hvil.experiments.outcome.results import read_results, write_results
+    from hvil.experiments.reproduce import run_experiment, show
+    from hvil.gate.errors import InputError
+    from hvil.gate.progress import sweep_progress
+
+    if args.workers is not None and args.workers < 1:
+        raise InputError(f"--workers {args.workers}: expected at least 1")
+    if args.ray_address and args.engine != "ray":
+        raise InputError("--ray-address is for --engine ray")
+    if args.from_records:
+        if args.experiment or args.preset:
+            raise InputError("--from-records draws what the records are of: name no figure and no preset")
+        results = read_results(Path(args.from_records))
+        out = Path(args.out or args.from_records)
+        out.mkdir(parents=True, exist_ok=True)
+        if args.out:
+            write_results(results, out)
+        return _shown(args, results, show(results, out))
+    if not args.experiment:
+        raise InputError("name a figure or a file (see hvil reproduce --help)")
+    table = find_experiment(args.experiment)
+    preset = args.preset or ("quick" if "quick" in table.presets else None)
+    experiment = table.preset(preset) if preset else table
+    out = Path(args.out or _default_out(experiment, preset))
+    engine = ray_engine(args.ray_address, args.workers) if args.engine == "ray" else run_jobs
+    with sweep_progress(experiment.name) as progress:
+        results, failures = run_experiment(
+            experiment,
+            out,
+            preset=preset,
+            source=args.experiment,
+            workers=args.workers,
+            engine=engine,
+            on_progress=progress,
+        )
+    for failure in failures:
+        print(f"{failure.key}: {failure.reason}", file=sys.stderr)
+    if not results.records:
+        raise OSError("no cell succeeded")
+    return _shown(args, results, show(results, out)) | {"failures": [failure._asdict() for failure in failures]}
+
+
+def _default_out(experiment: "Experiment", preset: str | None) -> str:
+    return f"results/{experiment.name}" + (f"-{preset}" if preset and preset != "quick" else "")
+
+
+def _shown(args: argparse.Namespace, results: "Results", shown: "Shown") -> dict[str, Any]:
+    """Print the verdicts; what `--json` prints."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    if not args.json:
+        console = Console()
+        if not console.is_terminal:
+            console.width = max(console.width, 160)
+        if shown.findings:
+            table = Table("claim", "measured", "verdict", title=escape(results.experiment.title))
+            for finding in shown.findings:
+                words = f"  {finding.panel}" if finding.panel else f"{finding.claim.ours}: {finding.claim.says}"
+                table.add_row(escape(words), escape(finding.measured or "–"), str(finding.verdict))
+            console.print(table)
+        console.print(
+            f"{len(results.records)} of {results.expected} records; {shown.page}", highlight=False, markup=False
+        )
+    return {
+        "experiment": results.experiment.name,
+        "preset": results.preset,
+        "records": len(results.records),
+        "expected": results.expected,
+        "findings": [
+            {
+                "claim": finding.claim.says,
+                "ours": finding.claim.ours,
+                "theirs": finding.claim.theirs,
+                "panel": finding.panel,
+                "measure": finding.claim.measure,
+                "measured": finding.measured,
+                "verdict": str(finding.verdict),
+            }
+            for finding in shown.findings
+        ],
+        "pictures": [str(path) for path in shown.pictures],
+        "page": str(shown.page),
+    }

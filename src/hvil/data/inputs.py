@@ -1,0 +1,170 @@
+"""What the networks see of an observation: the one place where whole numbers become one-hot and scales are evened out.
+
+Tasks of our own give numbers that are fit for a network and pass unchanged. For other data the columns are looked at
+once, before the training, and what was found (the values of a discrete column, mean and scale of a continuous one) is
+part of the run's configuration, so that policy, posterior and baselines, in training and in use, all see the same.
+
+Letters: R rows, C columns of a flat observation, D numbers that the networks see.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Num
+
+from hvil.data.traces import Traces
+from hvil.gate.errors import InputError
+
+FEW_VALUES = 32
+"""A column of whole numbers with at most so many different values is discrete."""
+STATES = 4096
+"""The same for an observation that is one whole number, such as the state of a table-like environment."""
+MAX_INPUTS = 1 << 20
+LARGEST_WHOLE = 1 << 24
+"""From here on a 32-bit float need not be the whole number that was meant."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """How each column of an observation is given to the networks."""
+
+    values: tuple[tuple[int, ...], ...]
+    """The values of a discrete column, ascending, each a one-hot input; () for a number. Another value gives zeros."""
+    means: tuple[float, ...]
+    """What is subtracted from a number."""
+    scales: tuple[float, ...]
+    """What a number is then divided by."""
+
+    def __post_init__(self) -> None:
+        if not len(self.values) == len(self.means) == len(self.scales) > 0:
+            raise InputError("inputs: values, means and scales must have one entry a column")
+        if not all(np.isfinite(self.means)) or not all(np.isfinite(self.scales)) or min(self.scales) <= 0:
+            raise InputError("inputs: means must be finite, scales finite and positive")
+        if any(list(known) != sorted(set(known)) for known in self.values):
+            raise InputError("inputs: the values of a column must be ascending")
+
+    @cached_property
+    def offsets(self) -> Int[np.ndarray, "C_plus_1"]:
+        """Inputs of column c are `offsets[c]:offsets[c+1]`."""
+        return np.cumsum([0, *(len(known) or 1 for known in self.values)])
+
+    @property
+    def width(self) -> int:
+        """How many numbers the networks see."""
+        return int(self.offsets[-1])
+
+    @cached_property
+    def _numbers(self) -> tuple[Int[np.ndarray, "numbers"], Float[np.ndarray, "numbers"], Float[np.ndarray, "numbers"]]:
+        columns = np.array([c for c, known in enumerate(self.values) if not known], dtype=np.int64)
+        return columns, np.array(self.means)[columns], np.array(self.scales)[columns]
+
+    @cached_property
+    def _discrete(self) -> list[tuple[int, Int[np.ndarray, "values"]]]:
+        return [(c, np.array(known, dtype=np.int64)) for c, known in enumerate(self.values) if known]
+
+    def __call__(self, observations: Num[np.ndarray, "R ..."] | Bool[np.ndarray, "R ..."]) -> Float[np.ndarray, "R D"]:
+        """The inputs of each row."""
+        flat = observations.reshape(len(observations), -1)
+        if flat.shape[1] != len(self.values):
+            raise InputError(f"observations of {flat.shape[1]} columns, expected {len(self.values)}")
+        inputs = np.zeros((len(flat), self.width), dtype=np.float32)
+        columns, means, scales = self._numbers
+        if len(columns):
+            inputs[:, self.offsets[columns]] = (flat[:, columns] - means) / scales
+        for column, known in self._discrete:
+            place = np.searchsorted(known, flat[:, column]).clip(max=len(known) - 1)
+            rows = np.flatnonzero(known[place] == flat[:, column])
+            inputs[rows, self.offsets[column] + place[rows]] = 1
+        return inputs
+
+    def names(self, observation_names: Sequence[str]) -> tuple[str, ...]:
+        """A name for each input: `speed`, or `door=2` for one value of a discrete column."""
+        columns = observation_names or [f"o[{c}]" for c in range(len(self.values))]
+        return tuple(
+            f"{name}={value}" if known else name
+            for name, known in zip(columns, self.values, strict=True)
+            for value in (known or (0,))
+        )
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The form of `config.json`."""
+        return {"values": [list(v) for v in self.values], "means": list(self.means), "scales": list(self.scales)}
+
+    @staticmethod
+    def from_mapping(value: Any, where: str) -> "Inputs":
+        """Read what `to_mapping` gives."""
+        if not isinstance(value, Mapping) or set(value) != {"values", "means", "scales"}:
+            raise InputError(f"{where}: expected values, means and scales")
+        values, means, scales = value["values"], value["means"], value["scales"]
+        if not isinstance(values, list) or not all(
+            isinstance(known, list) and all(type(v) is int and abs(v) < 2**63 for v in known) for known in values
+        ):
+            raise InputError(f"{where}: values must be lists of whole numbers")
+        for numbers in (means, scales):
+            if not isinstance(numbers, list) or not all(type(n) in (int, float) and abs(n) < 1e300 for n in numbers):
+                raise InputError(f"{where}: means and scales must be lists of numbers")
+        if sum(max(len(known), 1) for known in values) > MAX_INPUTS:
+            raise InputError(f"{where}: more than {MAX_INPUTS} inputs")
+        return Inputs(
+            tuple(tuple(known) for known in values), tuple(float(n) for n in means), tuple(float(n) for n in scales)
+        )
+
+
+def features(
+    inputs: Inputs | None, observations: Num[np.ndarray, "..."] | Bool[np.ndarray, "..."], rows: int
+) -> Float[np.ndarray, "rows D"]:
+    """What the networks see of so many observations: by the inputs or, without any, as they are (bytes as 0..1)."""
+    if inputs is not None:
+        return inputs(observations.reshape(rows, -1))
+    flat = np.array(observations, dtype=np.float32).reshape(rows, -1)
+    if observations.dtype == np.uint8:
+        flat /= 255
+    return flat
+
+
+def is_image(traces: Traces) -> bool:
+    """Whether observations look like pictures: bytes in two or three dimensions."""
+    return traces.observations.dtype == np.uint8 and len(traces.observation_shape) in (2, 3)
+
+
+def suitable_inputs(traces: Traces) -> Inputs | None:
+    """Inputs for traces that come from no task of ours; None for pictures and where nothing is to be done."""
+    if is_image(traces):
+        return None
+    flat = traces.observations.reshape(len(traces.observations), -1)
+    limit = STATES if flat.shape[1] == 1 else FEW_VALUES
+    values, means, scales = [], [], []
+    for column in flat.T:
+        known = _few_values(column, limit)
+        mean, scale = (0.0, 1.0) if known or _is_indicator(column) else _standard(column)
+        values.append(known)
+        means.append(mean)
+        scales.append(scale)
+    found = Inputs(tuple(values), tuple(means), tuple(scales))
+    plain = not any(values) and set(means) == {0.0} and set(scales) == {1.0} and traces.observations.dtype != np.uint8
+    return None if plain else found
+
+
+def _is_indicator(column: Num[np.ndarray, "R"] | Bool[np.ndarray, "R"]) -> bool:
+    return bool(np.isin(column, (0, 1)).all())
+
+
+def _few_values(column: Num[np.ndarray, "R"] | Bool[np.ndarray, "R"], limit: int) -> tuple[int, ...]:
+    """The values of a column of whole numbers that has more than two but not many; else none.
+
+    The values decide, not their type: beside a column of fractions, categories are stored as floats too.
+    """
+    if _is_indicator(column):
+        return ()
+    found = np.unique(column)
+    whole = found.dtype.kind in "iu" or bool((np.abs(found) < LARGEST_WHOLE).all() and (found == np.round(found)).all())
+    return tuple(int(value) for value in found) if whole and len(found) <= limit else ()
+
+
+def _standard(column: Num[np.ndarray, "R"]) -> tuple[float, float]:
+    """Mean and standard deviation; a column that never changes keeps its scale."""
+    mean, deviation = float(column.mean(dtype=np.float64)), float(column.std(dtype=np.float64))
+    return mean, deviation if deviation > 1e-6 * max(abs(mean), 1.0) else 1.0

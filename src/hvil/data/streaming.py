@@ -1,0 +1,114 @@
+"""Training batches from a Parquet file that does not fit in memory: a few shuffled row groups at a time.
+
+Our own files have whole traces in each row group. In every epoch the groups come in a new order, a few at a time are
+in memory, and batches are drawn from those. A batch depends on the seed and the number of the update alone, so a run
+that is resumed sees what it would have seen.
+
+Letters: G row groups.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jaxtyping import Int
+
+from hvil.data.formats.parquet_reader import traces_from_table
+from hvil.data.traces import Traces
+from hvil.gate.errors import InputError
+
+AT_ONCE = 2
+"""Row groups in memory: more mix the traces better, each is up to 131,072 steps."""
+LARGE = 1 << 30
+"""Bytes of a file, uncompressed, from which on it is streamed without being asked to."""
+
+
+class TraceStream:
+    """The traces of some row groups of a file, in batches."""
+
+    def __init__(self, path: str | os.PathLike[str], groups: Int[np.ndarray, "G"], seed: int) -> None:
+        """Args: `groups` are the row groups to draw from."""
+        self.path, self.groups, self.seed = Path(path), groups, seed
+        self.counts = trace_counts(self.path)[groups]
+        self._start, self._epoch = 0, 0
+        self._loaded: tuple[tuple[int, int], Traces] | None = None
+
+    def __len__(self) -> int:
+        return int(self.counts.sum())
+
+    def batch(self, update: int, size: int) -> Traces:
+        """The batch of an update, counted from 0."""
+        if update < self._start:
+            self._start = self._epoch = 0
+        pools, batches = self._plan(size)
+        while update >= self._start + batches[-1]:
+            self._start, self._epoch = self._start + int(batches[-1]), self._epoch + 1
+            pools, batches = self._plan(size)
+        place = update - self._start
+        pool = int(np.searchsorted(batches, place, side="right"))
+        place -= int(batches[pool - 1]) if pool else 0
+        traces = self._pool(pool, pools[pool])
+        order = np.random.default_rng([self.seed, 5, self._epoch, pool]).permutation(len(traces))
+        return traces[order[place * size : (place + 1) * size]]
+
+    def _plan(self, size: int) -> tuple[list[Int[np.ndarray, "groups"]], Int[np.ndarray, "pools"]]:
+        """This epoch's pools of row groups, and how many batches there are up to the end of each."""
+        order = np.random.default_rng([self.seed, 6, self._epoch]).permutation(len(self.groups))
+        pools = [order[first : first + AT_ONCE] for first in range(0, len(order), AT_ONCE)]
+        return pools, np.cumsum([max(int(self.counts[pool].sum()) // size, 1) for pool in pools])
+
+    def _pool(self, number: int, members: Int[np.ndarray, "groups"]) -> Traces:
+        key = (self._epoch, number)
+        if self._loaded is None or self._loaded[0] != key:
+            self._loaded = None  # not two pools at a time
+            self._loaded = (key, read_groups(self.path, np.sort(self.groups[members])))
+        return self._loaded[1]
+
+
+def should_stream(path: str | os.PathLike[str]) -> bool:
+    """Whether a trace file is one of ours in Parquet, and too large to be read as a whole."""
+    if Path(path).suffix != ".parquet" or not Path(path).is_file():
+        return False
+    try:
+        with pq.ParquetFile(path) as file:
+            parts = file.metadata
+            size = sum(parts.row_group(group).total_byte_size for group in range(parts.num_row_groups))
+            return size > LARGE and b"hvil" in (file.schema_arrow.metadata or {})
+    except (pa.ArrowException, OSError, ValueError):
+        return False  # reading it will say what is wrong
+
+
+def trace_counts(path: Path) -> Int[np.ndarray, "G"]:
+    """How many traces each row group of a file of ours has, from the file's own statistics."""
+    try:
+        with pq.ParquetFile(path) as file:
+            parts, names = file.metadata, file.schema_arrow.names
+            if b"hvil" not in (file.schema_arrow.metadata or {}) or "trace" not in names:
+                raise InputError(f"{path}: only Parquet files written by hvil can be streamed; load and save it first")
+            found = [parts.row_group(g).column(names.index("trace")).statistics for g in range(parts.num_row_groups)]
+            if not found or not all(statistics and statistics.has_min_max for statistics in found):
+                raise InputError(f"{path}: cannot be streamed, its row groups do not say which traces they hold")
+            return np.array([statistics.max - statistics.min + 1 for statistics in found], dtype=np.int64)
+    except InputError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+        raise InputError(
+            f"{path}: not a Parquet file of traces, or damaged ({' '.join(str(error).split())})"
+        ) from error
+
+
+def read_groups(path: Path, groups: Int[np.ndarray, "G"]) -> Traces:
+    """The traces of some row groups."""
+    try:
+        with pq.ParquetFile(path) as file:
+            return traces_from_table(file.read_row_groups(groups.tolist()))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(f"{path}: damaged ({_line(error)})") from error
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,333 @@
+"""Ragged sets of observation–action traces: the data type that every learner reads.
+
+A set is flat arrays plus offsets, checked once at construction and never changed. Files are `traces_io`'s business,
+call structure that came with the data is in `annotations`.
+
+Letters: N traces, S actions of all traces together (so S + N observations).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Num, Shaped
+
+from hvil.data.annotations import Annotations, join
+from hvil.data.ragged import integers, part_of, place, read_only, rows_of, selection, unique_names
+from hvil.gate.errors import InputError
+
+__all__ = ["Annotations", "LengthStatistics", "Padded", "Traces", "concatenate"]
+
+OBSERVATION_DTYPES = {
+    **dict.fromkeys(("float16", "float32", "float64"), np.float32),
+    **dict.fromkeys(("int8", "int16", "uint16", "int32"), np.int32),
+    **dict.fromkeys(("uint32", "int64"), np.int64),
+    "uint8": np.uint8,
+    "bool": np.bool_,
+}
+"""What observations may be given as, and the type they are kept as."""
+
+
+class Padded(NamedTuple):
+    """A batch of traces as rectangles, zero beyond each trace's end."""
+
+    observations: Num[np.ndarray, "N times *shape"] | Bool[np.ndarray, "N times *shape"]
+    """o_t for t = 0..T, so `times` is the longest T plus one."""
+    actions: Int[np.ndarray, "N times"]
+    """a_t for t < T; the number of actions (the code of ∅) from T on."""
+    lengths: Int[np.ndarray, "N"]
+    """T, the number of actions of each trace."""
+
+
+class LengthStatistics(NamedTuple):
+    """How many actions the traces of a set have."""
+
+    shortest: int
+    mean: float
+    median: float
+    longest: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Traces:
+    """A set of traces `o_0, a_0, …, o_T, ∅`: T+1 observations and T ≥ 1 actions each, the final ∅ implied."""
+
+    observations: Num[np.ndarray, "rows *shape"] | Bool[np.ndarray, "rows *shape"]
+    """All observations of all traces, one after another."""
+    actions: Int[np.ndarray, "S"]
+    """All actions of all traces."""
+    offsets: Int[np.ndarray, "N_plus_1"]
+    """Trace i has actions `offsets[i]:offsets[i+1]` and observations `offsets[i]+i : offsets[i+1]+i+1`."""
+    action_names: tuple[str, ...]
+    observation_names: tuple[str, ...] = ()
+    """One name a column of a flat observation, or none."""
+    annotations: Annotations | None = None
+    metadata: Mapping[str, Shaped[np.ndarray, "N ..."]] = field(default_factory=dict)
+    """Arrays with one entry a trace, such as the initial state."""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """Facts about the whole set, such as the task."""
+
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        set_(self, "observations", _observations(self.observations))
+        set_(self, "actions", integers(self.actions, "actions", np.int32, dimensions=1))
+        set_(self, "offsets", integers(self.offsets, "offsets", np.int64, dimensions=1))
+        set_(self, "action_names", unique_names(self.action_names, "action"))
+        set_(self, "observation_names", unique_names(self.observation_names, "observation"))
+        metadata = {str(name): _metadata(values) for name, values in self.metadata.items()}
+        set_(self, "metadata", MappingProxyType(metadata))
+        attributes = {str(name): str(value) for name, value in self.attributes.items()}
+        set_(self, "attributes", MappingProxyType(attributes))
+        _validate(self)
+
+    @staticmethod
+    def from_episodes(
+        observations: Sequence[np.ndarray],
+        actions: Sequence[np.ndarray],
+        action_names: Sequence[str],
+        observation_names: Sequence[str] = (),
+        annotations: Annotations | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        attributes: Mapping[str, str] | None = None,
+    ) -> "Traces":
+        """Build a set from one pair of arrays a trace."""
+        if len(observations) != len(actions):
+            raise InputError(f"{len(observations)} observation arrays but {len(actions)} action arrays")
+        if not actions:
+            raise InputError("no traces: a set needs at least one")
+        for i, (o, a) in enumerate(zip(observations, actions, strict=True)):
+            if not len(a):
+                raise InputError(f"trace {i} is empty; a trace has at least one action")
+            if len(o) != len(a) + 1:
+                raise InputError(f"trace {i}: {len(a)} actions need {len(a) + 1} observations, found {len(o)}")
+            if np.shape(o)[1:] != np.shape(observations[0])[1:]:
+                shapes = f"{np.shape(o)[1:]}, those of trace 0 {np.shape(observations[0])[1:]}"
+                raise InputError(f"trace {i}: its observations have the shape {shapes}")
+            if np.ndim(a) != 1:
+                raise InputError(f"trace {i}: its actions must have 1 dimension, found {np.ndim(a)}")
+        return Traces(
+            np.concatenate([np.asarray(o) for o in observations]),
+            np.concatenate([np.asarray(a) for a in actions]),
+            np.cumsum([0, *(len(a) for a in actions)]),
+            tuple(action_names),
+            tuple(observation_names),
+            annotations,
+            metadata or {},
+            attributes or {},
+        )
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> Int[np.ndarray, "N"]:
+        """T, the number of actions of each trace."""
+        return np.diff(self.offsets)
+
+    @property
+    def observation_offsets(self) -> Int[np.ndarray, "N_plus_1"]:
+        """Where the observations of each trace start."""
+        return self.offsets + np.arange(len(self.offsets))
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """Shape of one observation."""
+        return tuple(self.observations.shape[1:])
+
+    @property
+    def observation_space(self) -> Any:
+        """The observations as a Gymnasium space, as narrow as their type says (for single whole numbers, the data)."""
+        from gymnasium import spaces
+
+        shape, dtype = self.observation_shape, self.observations.dtype
+        if not shape and dtype.kind in "iu":
+            lowest = int(self.observations.min())
+            return spaces.Discrete(int(self.observations.max()) - lowest + 1, start=lowest)
+        if dtype.kind == "b":
+            return spaces.MultiBinary(shape)
+        low, high = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        return spaces.Box(low, high, shape, dtype=dtype.type)
+
+    @property
+    def action_space(self) -> Any:
+        """The actions as a Gymnasium space; ∅ is not among them."""
+        from gymnasium.spaces import Discrete
+
+        return Discrete(len(self.action_names))
+
+    def length_statistics(self) -> LengthStatistics:
+        """The shortest, mean, median and longest trace, in actions."""
+        lengths = self.lengths
+        return LengthStatistics(
+            int(lengths.min()), float(lengths.mean()), float(np.median(lengths)), int(lengths.max())
+        )
+
+    def __getitem__(self, index: int | slice | Sequence[int] | np.ndarray) -> "Traces":
+        """Some of the traces, in the given order; an integer gives a set of one."""
+        chosen = selection(index, len(self))
+        steps, rows = rows_of(self.offsets, chosen), rows_of(self.observation_offsets, chosen)
+        return part_of(
+            self,
+            observations=self.observations[rows],
+            actions=self.actions[steps],
+            offsets=np.concatenate([[0], np.cumsum(self.lengths[chosen])]),
+            annotations=None if self.annotations is None else self.annotations.take(steps),
+            metadata=MappingProxyType({name: read_only(values[chosen]) for name, values in self.metadata.items()}),
+        )
+
+    def __iter__(self) -> Iterator["Traces"]:
+        return (self[i] for i in range(len(self)))
+
+    def shuffled(self, rng: np.random.Generator) -> "Traces":
+        """The same traces in a random order."""
+        return self[rng.permutation(len(self))]
+
+    def split(self, first: int | float) -> tuple["Traces", "Traces"]:
+        """Two sets: the first `first` traces (a count, or a fraction below 1) and the rest."""
+        if isinstance(first, float) and not 0 < first < 1:
+            raise InputError(f"cannot split off a fraction of {first}: expected a number between 0 and 1, or a count")
+        count = round(first * len(self)) if isinstance(first, float) else first
+        if not 0 < count < len(self):
+            raise InputError(f"cannot split {len(self)} traces into {count} and {len(self) - count}: both need one")
+        return self[:count], self[count:]
+
+    def padded(self) -> Padded:
+        """All traces as rectangles; meant for a batch, not for a large set."""
+        lengths, count = self.lengths, len(self)
+        times = int(lengths.max()) + 1
+        observations = np.zeros((count, times, *self.observation_shape), dtype=self.observations.dtype)
+        actions = np.full((count, times), len(self.action_names), dtype=np.int64)
+        observations[np.arange(times) < (lengths + 1)[:, None]] = self.observations
+        actions[np.arange(times) < lengths[:, None]] = self.actions
+        return Padded(observations, actions, lengths)
+
+    def __repr__(self) -> str:
+        lengths = self.length_statistics()
+        annotated = "" if self.annotations is None else f", {self.annotations.known.mean():.0%} of steps annotated"
+        task = f" of {self.attributes['task']}" if "task" in self.attributes else ""
+        return (
+            f"Traces({len(self)} traces{task}, {lengths.shortest}–{lengths.longest} actions (mean {lengths.mean:.1f}), "
+            f"{len(self.action_names)} kinds of action, observations {self.observation_shape} "
+            f"{self.observations.dtype}{annotated})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Traces):
+            return NotImplemented
+        return (
+            (self.action_names, self.observation_names) == (other.action_names, other.observation_names)
+            and self.observations.dtype == other.observations.dtype
+            and all(
+                np.array_equal(getattr(self, name), getattr(other, name))
+                for name in ("observations", "actions", "offsets")
+            )
+            and self.annotations == other.annotations
+            and self.attributes == other.attributes
+            and self.metadata.keys() == other.metadata.keys()
+            and all(_same(self.metadata[name], other.metadata[name]) for name in self.metadata)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def concatenate(parts: Sequence[Traces]) -> Traces:
+    """One set out of several with the same spaces; whatever else not all parts have in common is left out."""
+    if not parts:
+        raise InputError("no sets of traces to join")
+    first = parts[0]
+    for part in parts[1:]:
+        if (part.action_names, part.observation_shape) != (first.action_names, first.observation_shape):
+            raise InputError("sets with different actions or observations cannot be joined")
+    shifts = np.cumsum([0] + [len(part.actions) for part in parts[:-1]])
+    shared = [name for name in first.metadata if all(_joinable(name, first, part) for part in parts)]
+    named = all(part.observation_names == first.observation_names for part in parts)
+    return replace(
+        first,
+        observations=np.concatenate([part.observations for part in parts]),
+        actions=np.concatenate([part.actions for part in parts]),
+        offsets=np.concatenate([[0], *(part.offsets[1:] + shift for part, shift in zip(parts, shifts, strict=True))]),
+        observation_names=first.observation_names if named else (),
+        annotations=join([part.annotations for part in parts]),
+        metadata={name: np.concatenate([part.metadata[name] for part in parts]) for name in shared},
+        attributes={k: v for k, v in first.attributes.items() if all(part.attributes.get(k) == v for part in parts)},
+    )
+
+
+def _joinable(name: str, first: Traces, part: Traces) -> bool:
+    if name not in part.metadata:
+        return False
+    one, other = first.metadata[name], part.metadata[name]
+    return one.shape[1:] == other.shape[1:] and (one.dtype.kind == "U") == (other.dtype.kind == "U")
+
+
+def _same(one: Shaped[np.ndarray, "..."], other: Shaped[np.ndarray, "..."]) -> bool:
+    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f"))
+
+
+def _observations(values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    if array.dtype.name not in OBSERVATION_DTYPES:
+        raise InputError(f"observations are {array.dtype}; allowed: {', '.join(sorted(OBSERVATION_DTYPES))}")
+    if array.ndim == 0 or 0 in array.shape[1:]:
+        raise InputError(f"observations of the shape {array.shape}: expected rows of at least one number each")
+    with np.errstate(over="ignore"):  # what is too large for float32 is found when looking for infinities
+        return read_only(np.ascontiguousarray(array, dtype=OBSERVATION_DTYPES[array.dtype.name]))
+
+
+def _metadata(values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    return read_only(np.asarray(array, dtype=array.dtype.newbyteorder("=")))
+
+
+def _validate(traces: Traces) -> None:
+    observations, actions, offsets = traces.observations, traces.actions, traces.offsets
+    if len(offsets) < 2:
+        raise InputError("no traces: a set needs at least one")
+    if offsets[0] != 0 or offsets[-1] != len(actions):
+        raise InputError(
+            f"offsets do not fit: they run from {offsets[0]} to {offsets[-1]}, expected 0 to {len(actions)} (the "
+            "number of actions)"
+        )
+    lengths = np.diff(offsets)
+    if (lengths < 1).any():
+        i = int(np.argmax(lengths < 1))
+        problem = "is empty" if lengths[i] == 0 else "has a negative length: offsets must not fall"
+        raise InputError(f"trace {i} {problem}; a trace has at least one action")
+    if len(observations) != len(actions) + len(lengths):
+        raise InputError(
+            f"{len(actions)} actions in {len(lengths)} traces need {len(actions) + len(lengths)} observations (one "
+            f"more than actions in each trace), found {len(observations)}"
+        )
+    wrong = (actions < 0) | (actions >= len(traces.action_names))
+    if wrong.any():
+        i, step = place(offsets, int(np.argmax(wrong)))
+        raise InputError(
+            f"trace {i}, step {step}: action {actions[np.argmax(wrong)]} is out of range, expected "
+            f"0..{len(traces.action_names) - 1}"
+        )
+    if observations.dtype == np.float32:
+        row = _first_non_finite(observations)
+        if row is not None:
+            i, step = place(traces.observation_offsets, row)
+            raise InputError(f"trace {i}, step {step}: the observation has a value that is not finite")
+    columns = int(np.prod(traces.observation_shape))
+    if traces.observation_names and len(traces.observation_names) != columns:
+        raise InputError(f"{len(traces.observation_names)} observation names for {columns} columns")
+    if traces.annotations is not None:
+        traces.annotations.check_traces(offsets)
+    for name, values in traces.metadata.items():
+        if values.dtype.kind not in "biufU" or (values.dtype.itemsize > 8 and values.dtype.kind != "U"):
+            raise InputError(f"metadata {name!r} holds {values.dtype}; expected numbers, booleans or text")
+        if values.ndim == 0 or len(values) != len(lengths):
+            raise InputError(f"metadata {name!r} must have one entry for each of {len(lengths)} traces")
+
+
+def _first_non_finite(observations: Float[np.ndarray, "rows *shape"]) -> int | None:
+    # A sum is finite only if all its parts are (or they overflow, which the second look sorts out): no mask in memory.
+    with np.errstate(all="ignore"):
+        if np.isfinite(observations.sum(dtype=np.float64)):
+            return None
+    finite = np.isfinite(observations).reshape(len(observations), -1).all(axis=1)
+    return None if finite.all() else int(np.argmin(finite))

@@ -1,0 +1,83 @@
+"""A worker process of a sweep: reads jobs as JSON lines on standard input, writes records to files, reports back.
+
+`local` starts it as `python -m hvil.experiments.engine.worker WORK`, where WORK is `module:function`. The function gets
+a cell (as a mapping), a callback for progress and a scratch directory, and returns the record. The scratch directory
+does not exist yet, unless an interrupted attempt left it.
+"""
+
+import json
+import os
+import queue
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any
+
+from hvil.gate.errors import InputError
+from hvil.gate.files import write_json
+
+REPORT_SECONDS = 0.5
+
+
+def main(work: str) -> None:
+    """Serve jobs until standard input ends."""
+    channel = _own_channel()
+    module, _, name = work.partition(":")
+    function: Callable[..., dict[str, Any]] = getattr(import_module(module), name)
+    jobs = _jobs()
+    while True:
+        job = jobs.get()
+        try:
+            scratch = Path(job["scratch"])
+            record = function(job["cell"], _reporter(channel), scratch)
+            write_json(job["target"], record)
+            shutil.rmtree(scratch, ignore_errors=True)
+            _say(channel, {"done": True})
+        except Exception as error:  # whatever it is, the parent has to know
+            _say(channel, {"failure": f"{type(error).__name__}: {error}", "bad_input": isinstance(error, InputError)})
+
+
+def _own_channel() -> IO[str]:
+    """The pipe to the parent; anything that others print goes to standard error instead."""
+    channel = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return channel
+
+
+def _jobs() -> "queue.Queue[dict[str, Any]]":
+    """Jobs as they come. When the input ends, the parent is gone or done, and so is this process, whatever it does."""
+    jobs: queue.Queue[dict[str, Any]] = queue.Queue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            jobs.put(json.loads(line))
+        os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    return jobs
+
+
+def _reporter(channel: IO[str]) -> Callable[[float], None]:
+    last = time.monotonic()
+
+    def report(share: float) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= REPORT_SECONDS:
+            last = now
+            _say(channel, {"progress": share})
+
+    return report
+
+
+def _say(channel: IO[str], message: dict[str, Any]) -> None:
+    channel.write(json.dumps(message) + "\n")
+    channel.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

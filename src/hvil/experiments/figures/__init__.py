@@ -1,0 +1,1 @@
+"""The paper's figures, one module each: a table of cells, no control flow."""

@@ -1,0 +1,1 @@
+"""What came out of an experiment: estimates, tables, pictures, verdicts on the claims."""

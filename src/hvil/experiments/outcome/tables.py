@@ -1,0 +1,89 @@
+"""The results of an experiment as a page of Markdown: claims beside what was measured, then every number."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from hvil.analysis.statistics import shown
+from hvil.experiments.experiment import MEASURES
+from hvil.experiments.outcome.results import Results
+from hvil.experiments.outcome.verdicts import Finding
+
+
+def page(results: Results, findings: Sequence[Finding], pictures: Sequence[Path]) -> str:
+    """The whole page.
+
+    Args:
+        results: the records.
+        findings: the claims, judged.
+        pictures: the figures, to be shown.
+    """
+    experiment = results.experiment
+    preset = f" --preset {results.preset}" if results.preset else ""
+    hours = sum(float(record["seconds"]) for record in results.records.values()) / 3600
+    versions = sorted({str(record["version"]) for record in results.records.values()})
+    part = f"{len(results.records)} of " if len(results.records) < results.expected else ""
+    lines = [
+        f"# {experiment.title}",
+        "",
+        f"`hvil reproduce {shlex.quote(results.source)}{preset}`: {part}{results.expected} cells, "
+        f"{experiment.runs} runs each, {hours:.1f} hours of one processor's time, hvil {', '.join(versions)}.",
+        "",
+        *([experiment.notes, ""] if experiment.notes else []),
+        *(f"![{experiment.title}]({path.name})" for path in pictures if path.suffix == ".svg"),
+        "",
+        *(_claims(findings) if findings else []),
+        "## Numbers",
+        "",
+        "Mean over runs [95% interval].",
+        "",
+    ]
+    for measure in experiment.measures:
+        lines += _numbers(results, measure)
+    return "\n".join(lines)
+
+
+def _claims(findings: Sequence[Finding]) -> list[str]:
+    lines = [
+        "## Claims",
+        "",
+        "Differences are in points of per cent, ours minus theirs on the same training sets; a claim marked (ours) is "
+        "not the paper's.",
+        "",
+        "| claim | of | measured | verdict |",
+        "|---|---|---|---|",
+    ]
+    for finding in findings:
+        claim = finding.claim
+        of = f"{claim.ours} and {claim.theirs}" if claim.theirs else claim.ours
+        if finding.panel:
+            lines.append(_row(f"– {finding.panel}", "", finding.measured or "–", finding.verdict))
+            continue
+        measure = (
+            "" if claim.measure == "error" else f" ({MEASURES[claim.measure].removeprefix('test traces with an ')})"
+        )
+        where = ", ".join(claim.panels) + (f" with {', '.join(map(str, claim.sizes))}" if claim.sizes else "")
+        scope = f"; {where.strip()}" if where else ""
+        lines.append(_row(claim.says, f"{of}{measure}{scope}", finding.measured or "–", f"**{finding.verdict}**"))
+    return [*lines, ""]
+
+
+def _numbers(results: Results, measure: str) -> list[str]:
+    experiment = results.experiment
+    lines = [f"### {MEASURES[measure].capitalize()}", ""]
+    head = "training traces" if experiment.axis == "demos" else "percentile"
+    lines += [
+        _row("panel", head, *experiment.models),
+        "|---|---|" + "---|" * len(experiment.models),
+    ]
+    for panel in experiment.panels:
+        for size in experiment.sizes:
+            estimates = [results.estimate(panel, model, size, measure) for model in experiment.models]
+            lines.append(_row(panel, str(size), *(shown(found) if found else "–" for found in estimates)))
+    return [*lines, ""]
+
+
+def _row(*cells: str) -> str:
+    """A line of a table; what is in a cell cannot end it."""
+    escaped = [cell.replace("|", "\\|") for cell in cells]
+    return "|" + "".join(f" {cell} |" if cell else " |" for cell in escaped)

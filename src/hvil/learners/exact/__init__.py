@@ -1,0 +1,1 @@
+"""Exact inference over all call structures of a trace, by dynamic programming over spans."""

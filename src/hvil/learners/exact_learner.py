@@ -1,0 +1,112 @@
+"""The exact learner: the policy alone, trained on the sum over all call structures. No posterior network, no samples.
+
+It minimises the same objective as HVIL, E_q[Σ c_i], with the best q there is in place of a learned one.
+"""
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from hvil.data.traces import Traces
+from hvil.gate.errors import InputError
+from hvil.learners.config import Config
+from hvil.learners.exact import inference as exact
+from hvil.learners.exact.step_table import Limits, StepTable, step_table
+from hvil.learners.hvil import entropy_weight, input_sparsity, refuse_sparsity_without_columns
+from hvil.learners.learner import Loss, Structure
+from hvil.learners.networks.php import PolicyNetwork, prepare
+from hvil.learners.networks.runner import PhpPolicy
+
+
+class ExactLearner(nn.Module):
+    """Learns procedures and their calls from short traces by exact inference of the call structure."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        if config.model.annotations == "use":
+            raise InputError("the exact learner sums over all call structures and cannot use annotations; hvil can")
+        if config.model.entropy_final <= -1:
+            raise InputError(
+                f"the exact learner needs an entropy weight above -1, not {config.model.entropy_final:g}: there the "
+                "best posterior is one structure alone"
+            )
+        self.config = config
+        self.generative = PolicyNetwork(config)
+        refuse_sparsity_without_columns(self.generative, config)
+        self.limits = Limits(config.model.longest_span or None, config.model.largest_counter or None)
+
+    def loss(self, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
+        """The objective's exact gradient, the mean over traces; nothing is drawn.
+
+        With the entropy's weight w, min_q E_q[Σ c_i] = -(1 + w) log Σ_ξ p(ξ, x)^{1/(1 + w)}, whose minimiser is the
+        posterior at temperature 1 + w; for w = 0 this is -log p(x).
+        """
+        weight = entropy_weight(self.config, update)
+        table, log_probs = self.evaluated(traces)
+        result = exact.posterior(table, log_probs.detach() / (1 + weight))
+        surrogate = exact.expected_log_prob(result, log_probs)
+        expected = surrogate.item()
+        value = (1 + weight) * float(result.log_likelihood.sum())
+        entropy = (value - expected) / (1 + weight)
+        total = -surrogate + (expected - value)
+        if self.config.model.input_sparsity:
+            total = total + self.config.model.input_sparsity * input_sparsity(self.generative)
+        metrics = {
+            "elbo": (expected + entropy) / len(traces),
+            "entropy": entropy / len(traces),
+            "entropy_weight": weight,
+            "php_steps_per_action": float(result.step_counts.sum()) / len(traces.actions),
+        }
+        return Loss(total / len(traces), metrics)
+
+    def policy(self) -> PhpPolicy:
+        """The policy as it is now."""
+        return PhpPolicy(self.generative)
+
+    def evaluated(self, traces: Traces) -> tuple[StepTable, Float[Tensor, "R U"]]:
+        """The steps that call structures of the traces visit, and the policy's log-probabilities on them."""
+        return evaluated(self.generative, traces, self.config, self.limits)
+
+    def infer(self, traces: Traces, rng: np.random.Generator | None = None) -> Structure:
+        """The call structure of each trace: the most likely one, or with a generator one from the posterior."""
+        return infer_exactly(self.generative, traces, self.config, self.limits, rng)
+
+
+def infer_exactly(
+    policy: PolicyNetwork,
+    traces: Traces,
+    config: Config,
+    limits: Limits | None = None,
+    rng: np.random.Generator | None = None,
+) -> Structure:
+    """The most likely call structure of each trace under any policy of procedures, or one drawn from the posterior."""
+    parts = []
+    # One trace at a time: a test set is larger than a batch, and its tables would be too.
+    for index, trace in enumerate(traces):
+        with torch.no_grad():
+            table, log_probs = evaluated(policy, trace, config, limits)
+        found = exact.viterbi(table, log_probs) if rng is None else exact.sample(table, log_probs, 1, rng)
+        parts.append(
+            Structure(
+                np.full(len(found.row), index),
+                found.time,
+                table.procedure[found.row],
+                table.counter[found.row],
+                table.last[found.row],
+                found.depth,
+                found.choice,
+                exact.step_log_posterior(table, log_probs, found),
+            )
+        )
+    return Structure(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def evaluated(
+    policy: PolicyNetwork, traces: Traces, config: Config, limits: Limits | None = None
+) -> tuple[StepTable, Float[Tensor, "R U"]]:
+    """The step table of some traces and a policy's log-probabilities on it, with their gradient."""
+    table = step_table(config.graph, traces, limits)
+    weights = next(policy.parameters())
+    observations = prepare(traces, config, weights.device).observations.to(weights.dtype)
+    return table, table.log_probs(policy, policy.encode(observations))

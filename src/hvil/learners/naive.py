@@ -1,0 +1,181 @@
+"""HVIL as the paper writes it: one trace, one PHP step, one small network at a time, with plain autograd.
+
+The twin of `models.hvil`, for tests (equal on the same uniform numbers) and for the benchmark. It shares the learner's
+parameters and the reference machine, and no other code that could be wrong in the same way.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hvil.data.traces import Traces
+from hvil.learners.hvil import HvilLearner
+from hvil.learners.learner import Loss
+from hvil.learners.networks.bank import MlpBank, ModuleBank
+from hvil.machine import reference
+from hvil.machine.reference import Frame, Stack
+
+
+class NaiveStep(NamedTuple):
+    """One PHP step u_i of a trace."""
+
+    stack: Stack
+    time: int
+    choice: int
+    known: bool
+    """From an annotation, not sampled."""
+    log_q: Float[Tensor, "U"]
+    """log q(u|·) of every choice, −∞ for an impossible one."""
+    log_p: Float[Tensor, "U"]
+
+
+def naive_loss(learner: HvilLearner, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
+    """What `HvilLearner.loss` computes, with the same random numbers in the same order."""
+    settings, depth = learner.config.model, learner.config.graph.max_depth
+    final = settings.entropy_final
+    weight = final + (settings.entropy_weight - final) * settings.entropy_decay ** (
+        update // settings.entropy_decay_interval
+    )
+    room = [int(length) * (2 * depth - 1) + depth for length in traces.lengths]
+    uniforms = np.split(rng.random(sum(room)), np.cumsum(room)[:-1])
+    total = torch.zeros((), dtype=next(learner.parameters()).dtype)
+    kl = entropy = count = 0.0
+    for trace, numbers in zip(traces, uniforms, strict=True):
+        steps = naive_walk(learner, trace, numbers)
+        total = total + surrogate(steps, settings.estimator, weight)
+        kl += sum(kl_divergence(step).item() for step in steps)
+        entropy += sum(posterior_entropy(step).item() for step in steps)
+        count += len(steps)
+    bank = learner.generative.bank
+    if settings.input_sparsity and isinstance(bank, MlpBank):
+        total = total + settings.input_sparsity * sum(row.norm() for network in bank.weight1 for row in network)
+    metrics = {"elbo": -kl / len(traces), "entropy": entropy / len(traces), "entropy_weight": weight}
+    return Loss(total / len(traces), metrics | {"php_steps_per_action": count / len(traces.actions)})
+
+
+def naive_walk(
+    learner: HvilLearner, trace: Traces, uniforms: Float[np.ndarray, "numbers"], greedy: bool = False
+) -> list[NaiveStep]:
+    """Sample the call structure of one trace (a set of one): number i decides PHP step i."""
+    graph = learner.config.graph
+    observations = observation_rows(learner, trace)
+    contexts = posterior_contexts(learner, trace, observations)
+    if learner.generative.encoder is not None:
+        observations = learner.generative.encoder(observations)
+    emitted = [*trace.actions.tolist(), graph.terminate]
+    annotations = trace.annotations if learner.config.model.annotations == "use" else None
+    stack, time, planned = reference.start(graph), 0, list[int]()
+    steps: list[NaiveStep] = []
+    while stack:
+        if annotations is not None and not planned and time < len(trace.actions) and annotations.known[time]:
+            wanted = [graph.procedures.index(annotations.procedures[p]) for p in annotations.stacks[time] if p >= 0]
+            planned = reference.steps_towards(graph, stack, wanted, int(annotations.kept[time]), emitted[time])
+        possible = reference.posterior_steps(graph, stack, emitted[time])
+        log_q = log_probs(learner.posterior.bank, learner, contexts[time], stack[-1], possible)
+        unseen = learner.config.model.open_loop_leaves and not graph.calls[stack[-1].procedure]
+        seen = torch.zeros_like(observations[time]) if unseen else observations[time]
+        log_p = log_probs(learner.generative.bank, learner, seen, stack[-1], reference.policy_steps(graph, stack))
+        known = bool(planned)
+        choice = planned.pop(0) if known else choose(log_q.detach(), possible, float(uniforms[len(steps)]), greedy)
+        steps.append(NaiveStep(stack, time, choice, known, log_q, log_p))
+        stack = reference.step(graph, stack, choice)
+        time += choice < graph.terminate
+    return steps
+
+
+def surrogate(steps: list[NaiveStep], estimator: str, weight: float) -> Tensor:
+    """A number whose gradient is the estimator's: Σ ∇c_i, and each ∇log q(u_j) weighed by costs."""
+    taken = [(step.log_q[step.choice], step.log_p[step.choice]) for step in steps]
+    costs = []
+    for step, (log_q, log_p) in zip(steps, taken, strict=True):
+        if step.known:
+            costs.append(-log_p - log_q)
+        elif estimator == "score":
+            costs.append(log_q - log_p + weight * log_q)
+        else:
+            costs.append(kl_divergence(step) - weight * posterior_entropy(step))
+    total = torch.stack(costs).sum()
+    values = [cost.item() for cost in costs]
+    for j, (step, (log_q, _)) in enumerate(zip(steps, taken, strict=True)):
+        if not step.known:
+            total = total + log_q * sum(values[j + 1 :] if estimator == "rao-blackwell" else values)
+    return total
+
+
+def kl_divergence(step: NaiveStep) -> Tensor:
+    """D[q(u_i|·) ‖ p(u_i|·)]."""
+    possible = step.log_q > -torch.inf
+    return (step.log_q.exp() * (step.log_q - step.log_p))[possible].sum()
+
+
+def posterior_entropy(step: NaiveStep) -> Tensor:
+    """H[q(u_i|·)]."""
+    possible = step.log_q > -torch.inf
+    return -(step.log_q.exp() * step.log_q)[possible].sum()
+
+
+def choose(log_q: Float[Tensor, "U"], possible: list[int], uniform: float, greedy: bool) -> int:
+    """The most likely choice, or the first whose cumulative probability exceeds the uniform number."""
+    if greedy:
+        return max(possible, key=lambda choice: log_q[choice].item())
+    cumulative = 0.0
+    for choice in possible:
+        cumulative += log_q[choice].double().exp().item()
+        if cumulative > uniform:
+            return choice
+    return possible[-1]
+
+
+def log_probs(
+    bank: MlpBank | ModuleBank, learner: HvilLearner, features: Float[Tensor, "D"], frame: Frame, possible: list[int]
+) -> Float[Tensor, "U"]:
+    """The procedure's network on features and frame, normalised over the possible choices."""
+    extra = features.new_tensor(frame_inputs(learner, frame))
+    if isinstance(bank, MlpBank):
+        h = frame.procedure
+        hidden = torch.relu(torch.cat([features, extra]) @ bank.weight1[h] + bank.bias1[h])
+        scores = hidden @ bank.weight2[h] + bank.bias2[h]
+    else:
+        scores = bank.networks[frame.procedure](features[None], extra[None])[0]
+    masked = torch.full_like(scores, -torch.inf)
+    masked[possible] = scores[possible].log_softmax(0)
+    return masked
+
+
+def frame_inputs(learner: HvilLearner, frame: Frame) -> list[float]:
+    """τ, τ one-hot up to the limit, the last step one-hot: what the settings ask for."""
+    settings = learner.config.model
+    numbers: list[float] = []
+    if settings.frame_inputs in ("both", "counter"):
+        numbers.append(frame.counter)
+        if settings.counter_limit:
+            numbers += [float(frame.counter == n) for n in range(settings.counter_limit + 1)]
+    if settings.frame_inputs in ("both", "last"):
+        numbers += [float(frame.last == choice) for choice in range(learner.config.graph.step_count)]
+    return numbers
+
+
+def observation_rows(learner: HvilLearner, trace: Traces) -> Float[Tensor, "R D"]:
+    """The observations of one trace as the networks see them: flat, bytes as 0..1."""
+    scale = 255 if trace.observations.dtype == np.uint8 else 1
+    flat = trace.observations.reshape(len(trace.observations), -1).astype(np.float32) / np.float32(scale)
+    return torch.from_numpy(flat).to(next(learner.parameters()))
+
+
+def posterior_contexts(learner: HvilLearner, trace: Traces, observations: Float[Tensor, "R D"]) -> Float[Tensor, "R B"]:
+    """b_t at each time of one trace: a forward and a backward LSTM over observations and actions."""
+    posterior, sees = learner.posterior, learner.config.model.posterior_sees
+    if sees == "no-final":
+        observations = torch.cat([observations[:-1], torch.zeros_like(observations[-1:])])
+    encoder = posterior.encoder or learner.generative.encoder
+    if encoder is not None:
+        observations = encoder(observations)
+    actions = torch.eye(len(trace.action_names) + 1).to(observations)
+    x = torch.cat([observations, actions[[*trace.actions.tolist(), len(trace.action_names)]]], dim=1)
+    past: Tensor = posterior.past(x)[0]
+    if posterior.future is None:
+        return past
+    return torch.cat([past, posterior.future(x.flip(0))[0].flip(0)], dim=1)

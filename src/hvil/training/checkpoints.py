@@ -1,0 +1,135 @@
+"""Checkpoints on disk: one directory each, written beside and renamed, the last two kept, read without trust.
+
+What the tensors and facts mean is the trainer's business. `state.safetensors` holds the tensors, `state.json` the rest.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_bytes
+from safetensors.torch import save as save_bytes
+
+from hvil.gate.errors import InputError
+from hvil.gate.files import read_json, sync, write_json
+
+KEPT = 2
+
+
+class Snapshot(NamedTuple):
+    """All that a run needs to go on as if it had never stopped."""
+
+    update: int
+    tensors: dict[str, torch.Tensor]
+    facts: dict[str, Any]
+
+
+class Checkpoints:
+    """The checkpoints of one run: `DIRECTORY/00001000/` and the one before."""
+
+    def __init__(self, directory: Path, identity: Mapping[str, str]) -> None:
+        """Args: `identity` says in words (`configuration`, `data`) whose checkpoints these are, by digest."""
+        self.directory = directory
+        self.identity = dict(identity)
+
+    def updates(self) -> list[int]:
+        """The updates of the checkpoints that are there, oldest first."""
+        if not self.directory.is_dir():
+            return []
+        return sorted(int(entry.name) for entry in self.directory.iterdir() if entry.name.isdecimal())
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Write a checkpoint, then forget all but the last two.
+
+        Raises:
+            FloatingPointError: a value is not finite; nothing is written, the checkpoints before stay.
+        """
+        broken = not_finite(snapshot.tensors)
+        if broken:
+            raise FloatingPointError(f"{broken} is no longer finite at update {snapshot.update}")
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._clear_leftovers()
+        data = save_bytes(snapshot.tensors)
+        part, target = self.directory / f".{snapshot.update:08d}.part", self._path(snapshot.update)
+        part.mkdir()
+        (part / "state.safetensors").write_bytes(data)
+        sync(part / "state.safetensors")
+        document = {"update": snapshot.update, "digest": _digest(data), "identity": self.identity}
+        write_json(part / "state.json", document | {"facts": snapshot.facts})
+        self._discard(target)
+        part.rename(target)
+        sync(self.directory)
+        for update in self.updates()[:-KEPT]:
+            self._discard(self._path(update))
+
+    def latest(self) -> Snapshot | None:
+        """The newest checkpoint, or None if there is none.
+
+        Raises:
+            InputError: it is damaged, or of another run. The one before is never taken in its stead silently.
+        """
+        updates = self.updates()
+        if not updates:
+            return None
+        path = self._path(updates[-1])
+        try:
+            return self._read(path, updates[-1])
+        except _DamagedError as error:
+            before = f" to resume from update {updates[-2]}" if len(updates) > 1 else " to start again"
+            raise InputError(f"{path}: {error}; remove this directory{before}") from error
+
+    def _read(self, path: Path, update: int) -> Snapshot:
+        try:
+            document = read_json(path / "state.json")
+        except InputError as error:
+            raise _DamagedError(f"the checkpoint is damaged ({error})") from error
+        facts, identity = (document.get(k) if isinstance(document, dict) else None for k in ("facts", "identity"))
+        if not isinstance(facts, dict) or not isinstance(identity, dict) or document.get("update") != update:
+            raise _DamagedError("the checkpoint is damaged (state.json lacks what it should hold)")
+        for what, digest in self.identity.items():
+            if identity.get(what) != digest:
+                raise InputError(f"{path}: the checkpoint was made with another {what}")
+        try:
+            data = (path / "state.safetensors").read_bytes()
+            tensors = load_bytes(data)
+        except (OSError, SafetensorError, ValueError, KeyError) as error:
+            raise _DamagedError(f"the checkpoint is truncated or damaged ({error})") from error
+        broken = not_finite(tensors)
+        if broken:
+            raise _DamagedError(f"the checkpoint holds a value that is not finite, in {broken}")
+        if document.get("digest") != _digest(data):
+            raise _DamagedError("the checkpoint is damaged (state.safetensors was changed)")
+        return Snapshot(update, tensors, facts)
+
+    def _path(self, update: int) -> Path:
+        return self.directory / f"{update:08d}"
+
+    def _clear_leftovers(self) -> None:
+        """Remove what a killed process left: hidden names only, which are never read."""
+        for entry in self.directory.glob(".*"):
+            shutil.rmtree(entry, ignore_errors=True)
+
+    def _discard(self, path: Path) -> None:
+        # Renamed first: a process killed while it deletes must not leave half a checkpoint under a valid name.
+        if path.exists():
+            hidden = path.with_name(f".{path.name}.old")
+            os.rename(path, hidden)
+            shutil.rmtree(hidden, ignore_errors=True)
+
+
+class _DamagedError(Exception):
+    """A checkpoint that cannot be used, though it is one of this run."""
+
+
+def not_finite(tensors: Mapping[str, torch.Tensor]) -> str | None:
+    """The name of a tensor with NaN or infinity."""
+    return next((n for n, t in tensors.items() if t.is_floating_point() and not bool(torch.isfinite(t).all())), None)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

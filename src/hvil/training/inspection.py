@@ -1,0 +1,140 @@
+"""A look at a set of traces before learning from it: what is in it, what the networks would see, and what is odd.
+
+What makes a file unusable is refused at loading, with an `InputError`; the oddities here are legal, but worth knowing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from hvil.data.inputs import Inputs, is_image, suitable_inputs
+from hvil.data.traces import Traces
+from hvil.training.defaults import default_call_graph
+
+SHOWN = 40
+LONG = 1_000
+FEW = 20
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a flat observation."""
+
+    name: str
+    low: float
+    high: float
+    different: int
+    """How many different values it has."""
+    seen_as: str
+    """What the networks get: `one-hot of 5`, `standardised`, `as it is`."""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What `hvil inspect` says."""
+
+    traces: int
+    steps: int
+    lengths: Mapping[str, float]
+    actions: Mapping[str, int]
+    """How often each action is taken."""
+    observation_shape: tuple[int, ...]
+    observation_type: str
+    columns: tuple[Column, ...]
+    """The first of them, if there are many."""
+    annotated: float
+    """Share of the steps whose call structure is known."""
+    procedures: tuple[str, ...]
+    call_graph: str
+    """What `hvil fit` would choose."""
+    oddities: tuple[str, ...]
+
+    def to_mapping(self) -> dict[str, Any]:
+        """For `--json`."""
+        return asdict(self)
+
+
+def inspect(traces: Traces) -> Inspection:
+    """Describe a set of traces."""
+    annotations = traces.annotations
+    annotated = 0.0 if annotations is None else float(annotations.known.mean())
+    choice = default_call_graph(traces, annotated > 0)
+    counts = np.bincount(traces.actions, minlength=len(traces.action_names)).tolist()
+    columns = () if is_image(traces) else _columns(traces)
+    return Inspection(
+        traces=len(traces),
+        steps=len(traces.actions),
+        lengths=traces.length_statistics()._asdict(),
+        actions=dict(zip(traces.action_names, counts, strict=True)),
+        observation_shape=traces.observation_shape,
+        observation_type=str(traces.observations.dtype),
+        columns=columns,
+        annotated=annotated,
+        procedures=() if annotations is None else annotations.procedures,
+        call_graph=f"{choice.graph if isinstance(choice.graph, str) else 'annotated'} ({choice.reason})",
+        oddities=tuple(_oddities(traces, columns)),
+    )
+
+
+def _columns(traces: Traces) -> tuple[Column, ...]:
+    flat = traces.observations.reshape(len(traces.observations), -1)
+    inputs = None if "task" in traces.attributes else suitable_inputs(traces)
+    names = traces.observation_names or [f"o[{c}]" for c in range(flat.shape[1])]
+    found = []
+    for index, name in enumerate(names[:SHOWN]):
+        values = flat[:, index]
+        low, high, different = float(values.min()), float(values.max()), len(np.unique(values))
+        found.append(Column(name, low, high, different, _seen_as(inputs, index)))
+    return tuple(found)
+
+
+def _seen_as(inputs: Inputs | None, column: int) -> str:
+    if inputs is None:
+        return "as it is"
+    if inputs.values[column]:
+        return f"one-hot of {len(inputs.values[column])}"
+    plain = (inputs.means[column], inputs.scales[column]) == (0.0, 1.0)
+    return "as it is" if plain else f"standardised (mean {inputs.means[column]:.4g}, scale {inputs.scales[column]:.4g})"
+
+
+def _oddities(traces: Traces, columns: tuple[Column, ...]) -> list[str]:
+    found = []
+    if len(traces) < FEW:
+        found.append(f"only {len(traces)} traces: a fifth is held out, little is left to learn from")
+    used = np.bincount(traces.actions, minlength=len(traces.action_names))
+    unused = [name for name, count in zip(traces.action_names, used, strict=True) if not count]
+    if unused:
+        found.append(f"actions that are never taken: {', '.join(unused[:10])}")
+    if len(traces.action_names) == 1:
+        found.append("there is only one action: nothing to choose")
+    constant = [column.name for column in columns if column.different == 1]
+    if constant:
+        found.append(f"columns that never change: {', '.join(constant[:10])}")
+    if "last_observation" in traces.attributes:
+        found.append("the log ends with the last action: the last observation stands twice in each trace")
+    longest = int(traces.lengths.max())
+    if longest > LONG:
+        found.append(f"a trace of {longest} actions: an update takes as long as its longest traces")
+    repeated = _repeated(traces)
+    if repeated:
+        found.append(f"{repeated} traces stand more than once: held-out traces may be among the training traces")
+    return found
+
+
+def _repeated(traces: Traces) -> int:
+    """How many traces have the same contents as one before."""
+    if len(traces) < 2:
+        return 0
+    contents = set()
+    rows, offsets = traces.observation_offsets, traces.offsets
+    for i in range(len(traces)):
+        key = hash(
+            (
+                traces.observations[rows[i] : rows[i + 1]].tobytes(),
+                traces.actions[offsets[i] : offsets[i + 1]].tobytes(),
+            )
+        )
+        contents.add(key)
+    return len(traces) - len(contents)

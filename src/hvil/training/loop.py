@@ -1,0 +1,367 @@
+"""The training loop: batches, Adam, averages, metrics, evaluations, checkpoints. It knows nothing of the model.
+
+`checkpoints` keeps the state on disk, `observers` shows and records what happens, `run` puts it all into a directory.
+All randomness comes from one generator (order of the data, the learner's samples); torch's own random state is kept
+beside it, so that a run that was killed and resumed ends with the same bits as one that was not.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Int
+
+from hvil.data.streaming import TraceStream
+from hvil.data.traces import Traces
+from hvil.gate.errors import InputError
+from hvil.learners.config import TrainingSettings
+from hvil.learners.learner import Learner
+from hvil.training.checkpoints import Checkpoints, Snapshot
+
+EVALUATIONS = 10
+RECORDS = 200
+AVERAGE_WARM_UP = 10
+"""The average forgets faster at first, so that the initial weights do not linger in it."""
+
+Evaluate = Callable[[Learner], Mapping[str, float]]
+
+
+class Trained(NamedTuple):
+    """What the loop did."""
+
+    updates: int
+    seconds: float
+    """Wall time of all updates and evaluations, those before a resume included."""
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """Someone who watches the training."""
+
+    def begin(self, update: int, updates: int) -> None:
+        """The loop starts, or goes on, at `update`; what was recorded of later updates is void."""
+
+    def tick(self, update: int, loss: float, metrics: Mapping[str, float]) -> None:
+        """An update is done; called after each one, so it must cost next to nothing."""
+
+    def record(self, values: Mapping[str, float]) -> None:
+        """Means since the last record, and evaluations when there was one; `update` is among the values."""
+
+    def end(self) -> None:
+        """The loop is over, well or badly."""
+
+
+@dataclass
+class State:
+    """Everything that changes from one update to the next."""
+
+    module: torch.nn.Module
+    parameters: list[torch.nn.Parameter]
+    """Those that are trained."""
+    optimiser: torch.optim.Adam
+    rng: np.random.Generator
+    average: list[torch.Tensor] = field(default_factory=list)
+    """Running average of the parameters; empty if none is wanted."""
+    order: Int[np.ndarray, "N"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """The traces of this epoch, in the order they are drawn."""
+    position: int = 0
+    update: int = 0
+    seconds: float = 0.0
+    best: list[torch.Tensor] = field(default_factory=list)
+    """The parameters at the best held-out score so far; empty if none is kept."""
+    best_score: float = -math.inf
+    since_best: int = 0
+    """Evaluations since then."""
+    sums: dict[str, float] = field(default_factory=dict)
+    """Sums of the metrics since the last record."""
+    counted: int = 0
+
+    def snapshot(self) -> Snapshot:
+        """A copy of the state that shares no memory with it."""
+        tensors = {f"weights.{name}": value for name, value in self.module.state_dict().items()}
+        for index, moments in self.optimiser.state_dict()["state"].items():
+            tensors |= {f"adam.{index}.{name}": value for name, value in moments.items()}
+        tensors |= {f"average.{index}": value for index, value in enumerate(self.average)}
+        tensors |= {f"best.{index}": value for index, value in enumerate(self.best)}
+        tensors |= {"order": torch.from_numpy(self.order), "torch_random": torch.get_rng_state()}
+        facts = {
+            "random": self.rng.bit_generator.state,
+            "position": self.position,
+            "seconds": self.seconds,
+            "sums": self.sums.copy(),
+            "counted": self.counted,
+            "best": [self.best_score if self.best else None, self.since_best],
+        }
+        return Snapshot(self.update, {k: v.detach().cpu().clone().contiguous() for k, v in tensors.items()}, facts)
+
+    def restore(self, snapshot: Snapshot, count: int) -> None:
+        """Go back to a snapshot.
+
+        Raises:
+            InputError: the snapshot does not fit the model or the `count` traces.
+        """
+        tensors, facts = snapshot.tensors, snapshot.facts
+        try:
+            moments: dict[int, dict[str, torch.Tensor]] = {}
+            for name, value in _under(tensors, "adam.").items():
+                number, moment = name.split(".", 1)
+                moments.setdefault(int(number), {})[moment] = value
+            self.module.load_state_dict(_under(tensors, "weights."))
+            groups = self.optimiser.state_dict()["param_groups"]
+            self.optimiser.load_state_dict({"state": moments, "param_groups": groups})
+            _assign(self.average, [tensors[f"average.{index}"] for index in range(len(self.average))])
+            best_score, since = facts.get("best", [None, 0])
+            if best_score is not None:
+                self.best = [tensors[f"best.{index}"].to(p) for index, p in enumerate(self.parameters)]
+                self.best_score = float(best_score)
+            self.since_best = int(since)
+            torch.set_rng_state(tensors["torch_random"])
+            self.rng.bit_generator.state = facts["random"]
+            self.order = tensors["order"].numpy().copy()
+            self.position, self.counted = int(facts["position"]), int(facts["counted"])
+            self.seconds = float(facts["seconds"])
+            self.sums = {str(name): float(value) for name, value in facts["sums"].items()}
+        except (KeyError, ValueError, TypeError, RuntimeError, AttributeError) as error:
+            first = " ".join(str(error).split())[:200]
+            raise InputError(f"the checkpoint of update {snapshot.update} does not fit the model ({first})") from error
+        if len(self.order) and (len(self.order) != count or not np.array_equal(np.sort(self.order), np.arange(count))):
+            raise InputError(f"the checkpoint of update {snapshot.update} is not of these {count} traces")
+        self.update = snapshot.update
+
+    def draw(self, count: int, size: int) -> Int[np.ndarray, "size"]:
+        """The next batch, without replacement within an epoch.
+
+        All batches have the same size: what is left of an epoch, too little for a batch, sits out (another few each
+        time), so that no update follows the noise of a handful of traces.
+        """
+        if self.position + size > len(self.order):
+            self.order, self.position = self.rng.permutation(count), 0
+        self.position += size
+        return self.order[self.position - size : self.position]
+
+    def judge(self, score: float) -> None:
+        """Keep the weights (averaged, if they are) if no score was better before."""
+        self.since_best += 1
+        if score > self.best_score:
+            self.best = [value.detach().clone() for value in self.average or self.parameters]
+            self.best_score, self.since_best = score, 0
+
+    def count(self, loss: float, metrics: Mapping[str, float]) -> None:
+        """Add one update's numbers to the sums."""
+        self.counted += 1
+        sums = self.sums
+        sums["loss"] = sums.get("loss", 0.0) + loss
+        for name, value in metrics.items():
+            sums[name] = sums.get(name, 0.0) + value
+
+    def take_means(self) -> dict[str, float]:
+        """The means since the last call."""
+        means = {name: value / self.counted for name, value in self.sums.items()}
+        self.sums, self.counted = {}, 0
+        return means
+
+
+def train(
+    learner: Learner,
+    traces: Traces,
+    settings: TrainingSettings,
+    *,
+    evaluate: Evaluate | None = None,
+    checkpoints: Checkpoints | None = None,
+    save: Callable[[int], None] | None = None,
+    resume: bool = False,
+    observers: Sequence[Observer] = (),
+    stream: TraceStream | None = None,
+) -> Trained:
+    """Train a learner in place; at the end it holds the final (or averaged, or best) weights.
+
+    Args:
+        learner: the model, fresh from `hvil.learners.build`.
+        traces: the training set.
+        settings: how long, how fast, and when to look.
+        evaluate: what to measure now and then; it sees the learner with its current (or averaged) weights. With a
+            patience, the measure `held_out` (the higher, the better) decides when to stop and what to keep.
+        checkpoints: where to keep the state.
+        save: called after each checkpoint with its update, the learner holding the weights it would end with.
+        resume: go on from the newest checkpoint, if there is one.
+        observers: who records and shows.
+        stream: where batches come from, if `traces` are only a part of a set that does not fit in memory.
+
+    Raises:
+        FloatingPointError: the loss or the weights are no longer finite; the last good checkpoint stays.
+    """
+    with _surroundings(settings):
+        state = _fresh(learner, settings)
+        snapshot = checkpoints.latest() if checkpoints and resume else None
+        if snapshot is not None:
+            state.restore(snapshot, len(traces))
+        if state.update > settings.updates:
+            raise InputError(
+                f"the checkpoint has {state.update} updates already, more than the {settings.updates} wanted"
+            )
+        for observer in observers:
+            observer.begin(state.update, settings.updates)
+        try:
+            traces = replace(traces, metadata={})
+            _loop(state, learner, traces, settings, evaluate, checkpoints, save, observers, stream)
+        finally:
+            for observer in observers:
+                observer.end()
+        if state.best or state.average:
+            _assign(state.parameters, state.best or state.average)
+        state.module.eval()
+    return Trained(state.update, state.seconds)
+
+
+def _loop(
+    state: State,
+    learner: Learner,
+    traces: Traces,
+    settings: TrainingSettings,
+    evaluate: Evaluate | None,
+    checkpoints: Checkpoints | None,
+    save: Callable[[int], None] | None,
+    observers: Sequence[Observer],
+    stream: TraceStream | None,
+) -> None:
+    optimiser = state.optimiser
+    size, count = min(settings.batch_size, len(traces)), len(traces)
+    evaluate_every, checkpoint_every, record_every = intervals(settings)
+    started = time.perf_counter() - state.seconds
+    saved = state.update
+    while state.update < settings.updates and not (settings.patience and state.since_best >= settings.patience):
+        if stream is not None:
+            batch = stream.batch(state.update, settings.batch_size)
+        else:
+            batch = traces if size == count else traces[state.draw(count, size)]
+        loss = learner.loss(batch, state.rng, state.update)
+        value = loss.total.item()
+        if not math.isfinite(value):
+            kept = f"the checkpoint of update {saved} is kept" if saved else "there is no checkpoint before it"
+            raise FloatingPointError(f"the loss became {value} at update {state.update + 1}; {kept}")
+        optimiser.zero_grad(set_to_none=True)
+        loss.total.backward()  # type: ignore[no-untyped-call]
+        if settings.clip:
+            torch.nn.utils.clip_grad_norm_(state.parameters, settings.clip)
+        optimiser.step()
+        state.update = update = state.update + 1
+        if state.average:
+            _advance_average(state, settings.average)
+        state.count(value, loss.metrics)
+        for observer in observers:
+            observer.tick(update, value, loss.metrics)
+
+        last = update == settings.updates
+        look = last or update % evaluate_every == 0
+        if look or update % record_every == 0:
+            measured = _measured(state, learner, evaluate) if look and evaluate else {}
+            if settings.patience and "held_out" in measured:
+                state.judge(measured["held_out"])
+                last |= state.since_best >= settings.patience
+            state.seconds = time.perf_counter() - started
+            values = {"update": update, "seconds": round(state.seconds, 3), **state.take_means(), **measured}
+            for observer in observers:
+                observer.record(values)
+        if checkpoints and (last or update % checkpoint_every == 0):
+            state.seconds = time.perf_counter() - started
+            checkpoints.save(state.snapshot())
+            saved = update
+            if save:
+                with _holding(state, state.best or state.average):
+                    save(update)
+
+
+def intervals(settings: TrainingSettings) -> tuple[int, int, int]:
+    """Updates between two evaluations, two checkpoints, two records."""
+    evaluate = settings.evaluate_every or max(1, math.ceil(settings.updates / EVALUATIONS))
+    return evaluate, settings.checkpoint_every or evaluate, max(1, settings.updates // RECORDS)
+
+
+def seeded(seed: int, make: Callable[[], Any]) -> Any:
+    """Call `make` with torch's random state set by the seed, and leave that state as it was for everyone else."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make()
+
+
+def _fresh(learner: Learner, settings: TrainingSettings) -> State:
+    if not isinstance(learner, torch.nn.Module):
+        raise TypeError(f"a learner is a torch.nn.Module; {type(learner).__name__} is not")
+    learner.to(find_device(settings.device))
+    learner.train()
+    parameters = [p for p in learner.parameters() if p.requires_grad]
+    # The fused kernel is one call for all parameters, and element by element: the same bits each time.
+    optimiser = torch.optim.Adam(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
+    average = [parameter.detach().clone() for parameter in parameters] if settings.average else []
+    return State(learner, parameters, optimiser, np.random.default_rng(settings.seed), average)
+
+
+def find_device(name: str) -> torch.device:
+    """The device of that name; one that torch does not have here is an `InputError`."""
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise InputError(f"device {name!r} is not known; expected cpu or cuda") from error
+    if device.type not in ("cpu", "cuda"):
+        raise InputError(f"device {name!r} is not supported; expected cpu or cuda")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"device {name!r}: torch finds no such device here")
+    return device
+
+
+@contextmanager
+def _surroundings(settings: TrainingSettings) -> Iterator[None]:
+    """Threads as configured and a random state of our own; both as they were afterwards."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(settings.threads)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(settings.seed)
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _measured(state: State, learner: Learner, evaluate: Evaluate) -> Mapping[str, float]:
+    """Evaluate without leaving a trace in the state."""
+    with _holding(state, state.average), torch.random.fork_rng(devices=[]), torch.no_grad():
+        state.module.eval()
+        try:
+            return evaluate(learner)
+        finally:
+            state.module.train()
+
+
+def _advance_average(state: State, decay: float) -> None:
+    decay = min(decay, state.update / (state.update + AVERAGE_WARM_UP))
+    with torch.no_grad():
+        torch._foreach_lerp_(state.average, list(state.parameters), 1 - decay)
+
+
+@contextmanager
+def _holding(state: State, values: Sequence[torch.Tensor]) -> Iterator[None]:
+    """The learner with other weights, if there are any; then with its own, to the bit."""
+    if not values:
+        yield
+        return
+    own = [parameter.detach().clone() for parameter in state.parameters]
+    _assign(state.parameters, values)
+    try:
+        yield
+    finally:
+        _assign(state.parameters, own)
+
+
+def _assign(parameters: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
+    with torch.no_grad():
+        for parameter, value in zip(parameters, values, strict=True):
+            parameter.copy_(value)
+
+
+def _under(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,166 @@
+"""Who watches a training run: the metrics file, TensorBoard, the progress bar. See `training.Observer`."""
+
+import json
+import math
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from hvil.gate.errors import InputError
+from hvil.gate.files import write_text
+
+
+class MetricsFile:
+    """One JSON object a line; on resume, lines of updates after the checkpoint are taken back."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._stream: IO[str] | None = None
+
+    def begin(self, update: int, updates: int) -> None:
+        """Keep what belongs to the updates done so far, and open the file."""
+        kept = "".join(f"{json.dumps(line)}\n" for line in read_metrics(self.path) if line["update"] <= update)
+        write_text(self.path, kept)
+        self._stream = self.path.open("a", encoding="utf-8")
+
+    def tick(self, update: int, loss: float, metrics: Mapping[str, float]) -> None:
+        """Nothing: single updates are not recorded."""
+
+    def record(self, values: Mapping[str, float]) -> None:
+        """Write a line, at once: a killed run loses none that its checkpoint counts on."""
+        assert self._stream is not None
+        line = {name: value if math.isfinite(value) else None for name, value in values.items()}
+        self._stream.write(json.dumps(line) + "\n")
+        self._stream.flush()
+
+    def end(self) -> None:
+        """Close the file."""
+        if self._stream is not None:
+            self._stream.close()
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The lines of a metrics file; a last line that a killed process left unfinished is not counted."""
+    if not path.is_file():
+        return []
+    lines = []
+    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            break
+        if not isinstance(line, dict) or not isinstance(line.get("update"), int):
+            break
+        lines.append(line)
+    return lines
+
+
+class TensorBoard:
+    """The same numbers for TensorBoard; needs the extra of that name."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise InputError("--tensorboard needs TensorBoard: pip install 'hvil[tensorboard]'") from error
+        self._make = SummaryWriter
+        self._writer: SummaryWriter | None = None
+
+    def begin(self, update: int, updates: int) -> None:
+        """Open the log; events after the checkpoint are hidden."""
+        self._writer = self._make(str(self.directory), purge_step=update + 1)
+
+    def tick(self, update: int, loss: float, metrics: Mapping[str, float]) -> None:
+        """Nothing: single updates are not recorded."""
+
+    def record(self, values: Mapping[str, float]) -> None:
+        """One curve a name."""
+        assert self._writer is not None
+        for name, value in values.items():
+            if name != "update":
+                self._writer.add_scalar(name, value, int(values["update"]))
+
+    def end(self) -> None:
+        """Close the log."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+class Announcement:
+    """Says something on standard output when the training begins: bad input is refused before, in one line."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = lines
+
+    def begin(self, update: int, updates: int) -> None:
+        """Say it."""
+        print("\n".join(self.lines), flush=True)
+
+    def tick(self, update: int, loss: float, metrics: Mapping[str, float]) -> None:
+        """Nothing more to say."""
+
+    def record(self, values: Mapping[str, float]) -> None:
+        """Nothing more to say."""
+
+    def end(self) -> None:
+        """Nothing more to say."""
+
+
+class ProgressBar:
+    """Updates, loss, error, PHP steps per action and the time left, on standard error."""
+
+    SECONDS = 0.2
+    """Between two drawings: the bar draws when it is told of an update, no thread of its own disturbs the loop."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self._bar: Any = None
+        self._error = "–"
+        self._drawn = 0.0
+
+    def begin(self, update: int, updates: int) -> None:
+        """Show the bar."""
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[numbers]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            auto_refresh=False,
+            transient=True,
+        )
+        self._task = self._bar.add_task(self.label, total=updates, completed=update, numbers="")
+        self._bar.start()
+
+    def tick(self, update: int, loss: float, metrics: Mapping[str, float]) -> None:
+        """Draw, if the last drawing is old enough."""
+        now = time.monotonic()
+        if now - self._drawn < self.SECONDS:
+            return
+        self._drawn = now
+        steps = metrics.get("php_steps_per_action")
+        numbers = f"loss {loss:.4g}  error {self._error}" + (f"  steps/action {steps:.2f}" if steps else "")
+        self._bar.update(self._task, completed=update, numbers=numbers, refresh=True)
+
+    def record(self, values: Mapping[str, float]) -> None:
+        """Remember the error of the last evaluation."""
+        error = values.get("error", values.get("training_error"))
+        if error is not None:
+            self._error = f"{error:.1%}"
+
+    def end(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def on_terminal() -> bool:
+    """Whether a person watches standard error."""
+    return sys.stderr.isatty()
