@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_traces import two_traces
 
 import hvil
 from hvil.cli.main import COMMANDS, main
 from hvil.data.trace_files import save
-from test_traces import two_traces
 
 GOOD: dict[str, Any] = {
     "observations": np.zeros((6, 1)),

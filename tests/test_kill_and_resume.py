@@ -25,7 +25,7 @@ def lines_without_time(path: Path) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("model", list(SMALL))
 def test_twenty_kills_at_random_moments_leave_no_trace_in_the_weights(tmp_path: Path, model: str) -> None:
-    script = Path(__file__).with_name("kill_and_resume.py")
+    script = Path(__file__).parent / "helpers" / "kill_and_resume.py"
     source = Path(__file__).parents[1] / "src"
     arguments = ["karel:A", "--model", model, *RUN.split(), *SMALL[model].split()]
     done = subprocess.run(

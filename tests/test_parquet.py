@@ -9,14 +9,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from small_traces import annotated, rich_traces, two_traces
 
 from hvil.data.formats import parquet_writer
 from hvil.data.formats.parquet_reader import Columns, read_parquet, traces_from_table
 from hvil.data.trace_files import load, save
 from hvil.data.traces import Annotations, Traces
 from hvil.gate.errors import InputError
-from test_traces import annotated, two_traces
-from test_traces_io import rich_traces
 
 COLUMNS = ["trace", "step", "action", "observation.x", "observation.y", "stack", "kept"]
 

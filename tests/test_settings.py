@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import pytest
+from small_traces import two_traces
 
 from hvil.gate.errors import InputError
 from hvil.gate.settings import add_flags, from_flags, from_mapping, setting, to_mapping
 from hvil.learners.config import Config, DataSettings, ModelSettings, TrainingSettings
-from test_traces import two_traces
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ from hvil.experiments.engine.cells import Cell
 from hvil.experiments.engine.sweep import sweep
 sweep([Cell("bubblesort", 3, 0, {{"clip": 30.0}})], Path({str(tmp_path / "out")!r}), 1, work={WORK!r})
 """
-    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(SOURCE), str(Path(__file__).parent)]))
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(SOURCE), str(Path(__file__).parent / "helpers")]))
     other = subprocess.Popen([sys.executable, "-c", code], env=environment)
     try:
         wait_for(lambda: runs_in(log) == [0])

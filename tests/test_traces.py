@@ -6,28 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_traces import NAMES, annotated, two_traces
+from strategies import trace_sets
 
 import hvil
 from hvil.data.traces import OBSERVATION_DTYPES, Annotations, Traces, concatenate
 from hvil.gate.errors import InputError
-from strategies import trace_sets
-
-NAMES = ("left", "right")
-
-
-def two_traces(**changed: Any) -> Traces:
-    """Three actions and four observations, then one action and two observations."""
-    given_: dict[str, Any] = {
-        "observations": np.arange(12, dtype=np.float32).reshape(6, 2),
-        "actions": np.array([0, 1, 1, 0]),
-        "offsets": np.array([0, 3, 4]),
-        "action_names": NAMES,
-    }
-    return Traces(**given_ | changed)
-
-
-def annotated(stacks: list[list[int]], kept: list[int]) -> Traces:
-    return two_traces(annotations=Annotations(("main", "sub"), np.array(stacks), np.array(kept)))
 
 
 class TestConstruction:

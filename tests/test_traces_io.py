@@ -8,27 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_traces import rich_traces, two_traces
+from strategies import trace_sets
 
 from hvil.data.formats import parquet_writer
 from hvil.data.trace_files import load, save
-from hvil.data.traces import Annotations, Traces, concatenate
+from hvil.data.traces import Traces, concatenate
 from hvil.gate.errors import InputError
-from strategies import trace_sets
-from test_traces import two_traces
 
 FORMS = ["npz", "parquet"]
-
-
-def rich_traces() -> Traces:
-    """A set with everything a file can hold."""
-    return two_traces(
-        observation_names=("x", "y"),
-        annotations=Annotations(
-            ("main", "sub"), np.array([[0, 1], [0, 1], [-1, -1], [0, -1]]), np.array([1, 2, -1, 1])
-        ),
-        metadata={"grid": np.arange(8).reshape(2, 2, 2), "name": np.array(["straße", "b"])},
-        attributes={"task": "toy"},
-    )
 
 
 @pytest.mark.parametrize("form", FORMS)

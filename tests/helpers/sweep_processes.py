@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src"
+SOURCE = Path(__file__).parents[2] / "src"
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 120.0) -> None:

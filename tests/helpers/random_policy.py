@@ -4,11 +4,11 @@ from itertools import islice
 
 import numpy as np
 import torch
+from strategies import ACTIONS
 
 from hvil.data.traces import Traces
 from hvil.machine import reference
 from hvil.machine.callgraph import CallGraph
-from strategies import ACTIONS
 
 FEATURES = 2
 
