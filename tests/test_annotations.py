@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from oracle import GRAPHS, make_learner, make_traces, random_sequences
 
 import hvil
 from hvil.data.traces import Annotations, Traces
@@ -14,7 +15,6 @@ from hvil.learners.config import Config, ModelSettings
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.objective.estimators import ESTIMATORS
 from hvil.machine import reference
-from oracle import GRAPHS, make_learner, make_traces, random_sequences
 
 GRAPH = GRAPHS["restricted"]
 
@@ -50,14 +50,14 @@ def test_full_annotation_is_plain_likelihood(estimator: str) -> None:
         for trace, structure in zip(traces, told, strict=True)
         for moment in reference.replay(GRAPH, trace.actions.tolist(), structure)
     ]
-    log_p = learner.generative.log_probs(
+    log_p = learner.policy_network.log_probs(
         torch.from_numpy(np.stack([trace.observations[moment.time] for trace, moment in moments])),
         *(np.array([moment.stack[-1][field] for _, moment in moments]) for field in range(3)),
         np.array([len(moment.stack) for _, moment in moments]),
     )[torch.arange(len(moments)), torch.from_numpy(steps.choice)]
     likelihood = log_p.sum()
     assert loss.item() == pytest.approx(-(likelihood + terms.log_q.sum()).item() / len(traces), rel=1e-5)
-    parameters = list(learner.generative.parameters())
+    parameters = list(learner.policy_network.parameters())
     for ours, theirs in zip(
         torch.autograd.grad(loss, parameters),
         torch.autograd.grad(-likelihood / len(traces), parameters),

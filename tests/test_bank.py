@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from oracle import GRAPHS, WIDTH, as_modules, make_learner
 from torch import Tensor
 from torch.func import functional_call
 
@@ -10,7 +11,6 @@ from hvil.learners.naive import frame_inputs, log_probs
 from hvil.learners.networks.bank import FrameInputs, Frames, MlpBank, ModuleBank, grouped
 from hvil.learners.networks.php import ConvNetProcedure
 from hvil.machine.reference import Frame
-from oracle import GRAPHS, WIDTH, as_modules, make_learner
 
 CHOICES = 4
 FRAMES = Frames(np.array([0, 3, 1, 2, 1]), np.array([-1, 2, 0, 3, 1]))
@@ -56,7 +56,7 @@ def test_separate_modules_equal_stacked_weights() -> None:
 @pytest.mark.parametrize("limit", [0, 2])
 def test_a_frame_gives_the_inputs_that_the_settings_name(frame_inputs_: str, limit: int) -> None:
     learner = make_learner(GRAPHS["tree"], frame_inputs=frame_inputs_, counter_limit=limit)
-    frame = learner.generative.bank.frame
+    frame = learner.policy_network.bank.frame
     encoded = frame.encode(FRAMES, torch.device("cpu"))
     expected = [frame_inputs(learner, Frame(0, int(c), int(u))) for c, u in zip(*FRAMES, strict=True)]
     np.testing.assert_array_equal(encoded.numpy(), np.array(expected, dtype=np.float32).reshape(5, frame.width))
@@ -71,11 +71,11 @@ def test_the_policy_takes_rows_in_any_order() -> None:
         np.array(values) for values in zip((2, 1, -1, 2), (0, 0, -1, 1), (2, 0, 4, 4), (1, 3, 0, 3), strict=True)
     )
     observations = torch.randn(4, WIDTH)
-    got = learner.generative.log_probs(observations, procedure, counter, last, depth)
-    possible = learner.generative.possible(procedure, counter, depth)
+    got = learner.policy_network.log_probs(observations, procedure, counter, last, depth)
+    possible = learner.policy_network.possible(procedure, counter, depth)
     for i in range(4):
         frame = Frame(int(procedure[i]), int(counter[i]), int(last[i]))
         choices = np.flatnonzero(possible[i]).tolist()
-        expected = log_probs(learner.generative.bank, learner, observations[i], frame, choices)
+        expected = log_probs(learner.policy_network.bank, learner, observations[i], frame, choices)
         torch.testing.assert_close(got[i, choices], expected[choices])
         assert got[i].exp().sum().item() == pytest.approx(1)

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from random_policy import random_traces
+from strategies import ACTIONS
 
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
@@ -12,8 +14,6 @@ from hvil.learners.exact_learner import ExactLearner
 from hvil.learners.learner import Learner
 from hvil.machine import reference
 from hvil.machine.callgraph import call_graph
-from random_policy import random_traces
-from strategies import ACTIONS
 
 RECURSIVE = {
     "max_depth": 3,
@@ -39,7 +39,7 @@ def joints(learner: ExactLearner, trace: Traces) -> tuple[list[tuple[int, ...]],
         frames = np.array([moment.stack[-1] for moment in moments])
         seen = torch.tensor(trace.observations[[moment.time for moment in moments]]).double()
         depth = np.array([len(moment.stack) for moment in moments])
-        log_probs = learner.generative.log_probs(seen, *frames.T, depth)
+        log_probs = learner.policy_network.log_probs(seen, *frames.T, depth)
         values.append(log_probs[torch.arange(len(taken)), torch.tensor(taken)].sum())
     return structures, torch.stack(values)
 

@@ -59,7 +59,7 @@ def test_the_difference_is_the_divergence_from_the_exact_posterior(gap: Gap) -> 
 def test_the_divergence_equals_that_of_step_by_step_posteriors(gap: Gap, learner: HvilLearner, batch: Traces) -> None:
     """A computation that shares nothing with the likelihood of the whole trace but the span tables."""
     trace, count = batch[0], 300
-    table, log_probs = evaluated(learner.generative, trace, learner.config)
+    table, log_probs = evaluated(learner.policy_network, trace, learner.config)
     steps, terms = learner.terms(trace[np.zeros(count, dtype=int)], np.random.default_rng(5))
     structures = np.split(steps.choice, steps.offsets[1:-1])
     posteriors = exact.step_posterior(table, log_probs, 0, structures)

@@ -8,6 +8,8 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from oracle import GRAPHS, enumerated, gradient, make_learner, make_traces, random_sequences
+from strategies import graphs_and_actions
 from torch import Tensor
 
 from hvil import learners as models
@@ -22,8 +24,6 @@ from hvil.learners.networks.php import prepare
 from hvil.learners.objective.estimators import ESTIMATORS, analytic_costs, sampled_costs
 from hvil.machine import reference
 from hvil.machine.callgraph import CallGraph, call_graph
-from oracle import GRAPHS, enumerated, gradient, make_learner, make_traces, random_sequences
-from strategies import graphs_and_actions
 
 
 def assert_equals_naive_twin(learner: HvilLearner, traces: Traces, update: int = 3) -> None:
@@ -116,7 +116,7 @@ def test_a_leaf_in_open_loop_stays_blind_while_it_learns() -> None:
     for update in range(3):
         learner.loss(make_traces(graph, [[0, 1, 1], [1]]), np.random.default_rng(0), update).total.backward()
         optimiser.step()
-    bank = learner.generative.bank
+    bank = learner.policy_network.bank
     assert isinstance(bank, MlpBank)
     seen = bank.input_norms()[:, : bank.features].sum(dim=1)
     assert [h for h, norm in enumerate(seen) if norm == 0] == leaves
@@ -146,7 +146,7 @@ def test_huge_observations_saturate_as_in_torch() -> None:
         torch.testing.assert_close(context, torch.cat(parts), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["generative.bank.weight2", "posterior.bank.bias1", "posterior.past.weight_hh_l0"])
+@pytest.mark.parametrize("name", ["policy_network.bank.weight2", "posterior.bank.bias1", "posterior.past.weight_hh_l0"])
 def test_a_weight_that_is_not_a_number_shows_in_the_loss(name: str) -> None:
     graph = GRAPHS["tree"]
     learner = make_learner(graph)
@@ -235,7 +235,7 @@ def test_mean_gradient_is_the_gradient_of_the_expected_cost(
 
 def directions_of_interest(learner: HvilLearner, exact: np.ndarray) -> np.ndarray:
     """Unit vectors, one a column: along the exact gradient of p's and q's parameters, then random ones."""
-    sizes = [sum(p.numel() for p in part.parameters()) for part in (learner.generative, learner.posterior)]
+    sizes = [sum(p.numel() for p in part.parameters()) for part in (learner.policy_network, learner.posterior)]
     of_policy = np.repeat([True, False], sizes)
     random = np.random.default_rng(9).normal(size=(8, len(exact)))
     columns = np.stack([np.where(of_policy, 0, exact), np.where(of_policy, exact, 0), *random])

@@ -130,9 +130,7 @@ def test_a_log_that_ends_with_the_last_action_repeats_the_last_observation(tmp_p
     traces = read(write_csv(tmp_path / "cut.csv", corridor(complete=False)))
     whole = read(write_csv(tmp_path / "whole.csv", corridor()))
     np.testing.assert_array_equal(traces.actions, whole.actions)
-    assert (
-        traces.observations[traces.observation_offsets[1] - 2] == traces.observations[traces.observation_offsets[1] - 1]
-    ).all()
+    assert (traces.observations[traces.row_offsets[1] - 2] == traces.observations[traces.row_offsets[1] - 1]).all()
     assert "last_observation" in traces.attributes
     assert any("ends with the last action" in oddity for oddity in inspect(traces).oddities)
 

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import GRAPHS, make_learner, make_traces, random_sequences
+from strategies import graphs_and_actions
 
 from hvil.data.traces import Traces
 from hvil.learners.hvil import HvilLearner
@@ -12,8 +14,6 @@ from hvil.learners.networks.php import prepare
 from hvil.machine import reference
 from hvil.machine.arrays import Steps, most_steps
 from hvil.machine.callgraph import CallGraph
-from oracle import GRAPHS, make_learner, make_traces, random_sequences
-from strategies import graphs_and_actions
 
 
 def walks(learner: HvilLearner, traces: Traces, seed: int, greedy: bool) -> tuple[Steps, Steps, Steps]:
@@ -34,7 +34,7 @@ def reference_walk(
         naive_walk(learner, trace, uniforms[first:], greedy) for trace, first in zip(traces, offsets[:-1], strict=True)
     ]
     flat = [(i, step) for i, steps in enumerate(parts) for step in steps]
-    graph, rows = learner.config.graph, traces.observation_offsets
+    graph, rows = learner.config.graph, traces.row_offsets
     tops = [step.stack[-1] for _, step in flat]
     return Steps(
         np.array([rows[i] + step.time for i, step in flat]),

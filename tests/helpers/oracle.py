@@ -178,7 +178,7 @@ def enumerated(learner: HvilLearner, trace: Traces, weight: float) -> Enumerated
     emitted = [*trace.actions.tolist(), graph.terminate]
     steps = as_steps(graph, emitted, list(enumerate_structures(learner, trace)))
     batch = prepare(trace, learner.config, learner.device)
-    terms = elbo_terms(learner.generative, learner.posterior, batch, learner.posterior.context(batch), steps)
+    terms = elbo_terms(learner.policy_network, learner.posterior, batch, learner.posterior.context(batch), steps)
     count = np.diff(steps.offsets)
     owner = torch.from_numpy(np.repeat(np.arange(len(count)), count))
 

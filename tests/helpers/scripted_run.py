@@ -12,17 +12,17 @@ from hvil.data.traces import Traces
 from hvil.domains.task import Task, task
 from hvil.learners.config import Config, ModelSettings
 from hvil.learners.hvil import HvilLearner
-from hvil.learners.networks.runner import PhpPolicy, PhpStep
+from hvil.learners.networks.runner import PhpStep, ProcedurePolicy
 from hvil.machine import reference
 from hvil.training.run import Run
 
 
-class ScriptedPolicy(PhpPolicy):
+class ScriptedPolicy(ProcedurePolicy):
     """Takes the annotated steps of one trace after another; where told so, it swaps instead and goes on."""
 
     def __init__(self, learner: HvilLearner, traces: Traces, mistakes: Sequence[int]) -> None:
         self.traces, self.mistakes, self.episode = traces, mistakes, -1
-        super().__init__(learner.generative)
+        super().__init__(learner.policy_network)
 
     def reset(self, count: int | None = None, seed: int = 0) -> None:
         super().reset(count, seed)
@@ -60,7 +60,7 @@ class ScriptedLearner(HvilLearner):
         super().__init__(config)
         self.script = traces, mistakes
 
-    def policy(self) -> PhpPolicy:
+    def policy(self) -> ProcedurePolicy:
         return ScriptedPolicy(self, *self.script)
 
 

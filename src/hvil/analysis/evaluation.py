@@ -180,7 +180,7 @@ def contained(traces: Traces, others: Traces) -> Bool[np.ndarray, "N"]:
 
 
 def _contents(traces: Traces) -> list[tuple[bytes, bytes]]:
-    rows, offsets = traces.observation_offsets, traces.offsets
+    rows, offsets = traces.row_offsets, traces.offsets
     return [
         (traces.observations[rows[i] : rows[i + 1]].tobytes(), traces.actions[offsets[i] : offsets[i + 1]].tobytes())
         for i in range(len(traces))

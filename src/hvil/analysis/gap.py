@@ -82,7 +82,7 @@ def _of_trace(
     learner: HvilLearner, trace: Traces, samples: int, rng: np.random.Generator, limits: Limits
 ) -> tuple[float, float, float, float, float, bool]:
     with torch.no_grad():
-        table, log_probs = evaluated(learner.generative, trace, learner.config, limits)
+        table, log_probs = evaluated(learner.policy_network, trace, learner.config, limits)
     log_likelihood = float(exact.log_likelihood(table, log_probs)[0])
     costs, log_ratios = _sampled(learner, trace, samples, rng)
     elbo, divergence = -costs[: samples // 2], log_ratios[samples // 2 :] + log_likelihood

@@ -62,7 +62,7 @@ def _exactly(learner: object, traces: Traces, rng: np.random.Generator | None) -
     if isinstance(learner, ExactLearner):
         return learner.infer(traces, rng)
     if isinstance(learner, HvilLearner):
-        return infer_exactly(learner.generative, traces, learner.config, rng=rng)
+        return infer_exactly(learner.policy_network, traces, learner.config, rng=rng)
     raise InputError("exact inference needs a policy of procedures")
 
 
@@ -123,7 +123,7 @@ def write_segments(path: Path, traces: Traces, found: Segments) -> None:
 
 
 def _columns(traces: Traces, found: Segments) -> list[pa.Array]:
-    rows = traces.observation_offsets
+    rows = traces.row_offsets
     final = np.zeros(rows[-1], dtype=bool)
     final[rows[1:] - 1] = True
 

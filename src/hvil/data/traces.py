@@ -127,7 +127,7 @@ class Traces:
         return np.diff(self.offsets)
 
     @property
-    def observation_offsets(self) -> Int[np.ndarray, "N_plus_1"]:
+    def row_offsets(self) -> Int[np.ndarray, "N_plus_1"]:
         """Where the observations of each trace start."""
         return self.offsets + np.arange(len(self.offsets))
 
@@ -167,7 +167,7 @@ class Traces:
     def __getitem__(self, index: int | slice | Sequence[int] | np.ndarray) -> "Traces":
         """Some of the traces, in the given order; an integer gives a set of one."""
         chosen = selection(index, len(self))
-        steps, rows = rows_of(self.offsets, chosen), rows_of(self.observation_offsets, chosen)
+        steps, rows = rows_of(self.offsets, chosen), rows_of(self.row_offsets, chosen)
         return part_of(
             self,
             observations=self.observations[rows],
@@ -192,6 +192,10 @@ class Traces:
         if not 0 < count < len(self):
             raise InputError(f"cannot split {len(self)} traces into {count} and {len(self) - count}: both need one")
         return self[:count], self[count:]
+
+    def emitted(self) -> Int[np.ndarray, "R"]:
+        """What is done at each row: the action, and ∅ (the number of actions) at each trace's last row."""
+        return np.insert(self.actions, self.offsets[1:], len(self.action_names)).astype(np.int64)
 
     def padded(self) -> Padded:
         """All traces as rectangles; meant for a batch, not for a large set."""
@@ -310,7 +314,7 @@ def _validate(traces: Traces) -> None:
     if observations.dtype == np.float32:
         row = _first_non_finite(observations)
         if row is not None:
-            i, step = place(traces.observation_offsets, row)
+            i, step = place(traces.row_offsets, row)
             raise InputError(f"trace {i}, step {step}: the observation has a value that is not finite")
     columns = int(np.prod(traces.observation_shape))
     if traces.observation_names and len(traces.observation_names) != columns:

@@ -91,8 +91,8 @@ class BaselineLearner(nn.Module):
 
     def negative_log_likelihoods(self, traces: Traces) -> Float[Tensor, "N"]:
         """`−log p(x)` of each trace, the final ∅ included."""
-        offsets = traces.observation_offsets
-        actions = np.insert(traces.actions, traces.offsets[1:], self.terminate).astype(np.int64)
+        offsets = traces.row_offsets
+        actions = traces.emitted()
         before = np.concatenate([[self.terminate], actions[:-1]])
         observations = torch.tensor(self.seen(traces.observations)).to(self.device)
         features = self.features(observations, torch.from_numpy(before).to(self.device))

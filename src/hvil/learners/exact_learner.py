@@ -16,7 +16,7 @@ from hvil.learners.exact.step_table import Limits, StepTable, step_table
 from hvil.learners.hvil import entropy_weight, input_sparsity, refuse_sparsity_without_columns
 from hvil.learners.learner import Loss, Structure
 from hvil.learners.networks.php import PolicyNetwork, prepare
-from hvil.learners.networks.runner import PhpPolicy
+from hvil.learners.networks.runner import ProcedurePolicy
 
 
 class ExactLearner(nn.Module):
@@ -32,8 +32,8 @@ class ExactLearner(nn.Module):
                 "best posterior is one structure alone"
             )
         self.config = config
-        self.generative = PolicyNetwork(config)
-        refuse_sparsity_without_columns(self.generative, config)
+        self.policy_network = PolicyNetwork(config)
+        refuse_sparsity_without_columns(self.policy_network, config)
         self.limits = Limits(config.model.longest_span or None, config.model.largest_counter or None)
 
     def loss(self, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
@@ -51,7 +51,7 @@ class ExactLearner(nn.Module):
         entropy = (value - expected) / (1 + weight)
         total = -surrogate + (expected - value)
         if self.config.model.input_sparsity:
-            total = total + self.config.model.input_sparsity * input_sparsity(self.generative)
+            total = total + self.config.model.input_sparsity * input_sparsity(self.policy_network)
         metrics = {
             "elbo": (expected + entropy) / len(traces),
             "entropy": entropy / len(traces),
@@ -60,17 +60,17 @@ class ExactLearner(nn.Module):
         }
         return Loss(total / len(traces), metrics)
 
-    def policy(self) -> PhpPolicy:
+    def policy(self) -> ProcedurePolicy:
         """The policy as it is now."""
-        return PhpPolicy(self.generative)
+        return ProcedurePolicy(self.policy_network)
 
     def evaluated(self, traces: Traces) -> tuple[StepTable, Float[Tensor, "R U"]]:
         """The steps that call structures of the traces visit, and the policy's log-probabilities on them."""
-        return evaluated(self.generative, traces, self.config, self.limits)
+        return evaluated(self.policy_network, traces, self.config, self.limits)
 
     def infer(self, traces: Traces, rng: np.random.Generator | None = None) -> Structure:
         """The call structure of each trace: the most likely one, or with a generator one from the posterior."""
-        return infer_exactly(self.generative, traces, self.config, self.limits, rng)
+        return infer_exactly(self.policy_network, traces, self.config, self.limits, rng)
 
 
 def infer_exactly(

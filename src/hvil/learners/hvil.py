@@ -14,7 +14,7 @@ from hvil.learners.config import Config
 from hvil.learners.learner import Loss, Structure
 from hvil.learners.networks.bank import MlpBank
 from hvil.learners.networks.php import Batch, PolicyNetwork, PosteriorNetwork, prepare
-from hvil.learners.networks.runner import PhpPolicy
+from hvil.learners.networks.runner import ProcedurePolicy
 from hvil.learners.objective.elbo import Terms, elbo_terms
 from hvil.learners.objective.estimators import ESTIMATORS
 from hvil.learners.objective.fused import can_fuse, fused_objective
@@ -27,9 +27,9 @@ class HvilLearner(nn.Module):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.config = config
-        self.generative = PolicyNetwork(config)
-        self.posterior = PosteriorNetwork(config, self.generative)
-        refuse_sparsity_without_columns(self.generative, config)
+        self.policy_network = PolicyNetwork(config)
+        self.posterior = PosteriorNetwork(config, self.policy_network)
+        refuse_sparsity_without_columns(self.policy_network, config)
 
     @property
     def device(self) -> torch.device:
@@ -46,19 +46,19 @@ class HvilLearner(nn.Module):
         context = self.posterior.context(batch)
         weight = entropy_weight(self.config, update)
         estimator = self.config.model.estimator
-        if can_fuse(self.generative, context):
+        if can_fuse(self.policy_network, context):
             walk = self.posterior.walk_compiled(batch, context, rng)
             steps = walk.steps
             total, kl, entropy = fused_objective(
-                self.generative, self.posterior, batch, context, walk, estimator, weight
+                self.policy_network, self.posterior, batch, context, walk, estimator, weight
             )
         else:
             steps = self.posterior.walk(batch, context, rng)
-            terms = elbo_terms(self.generative, self.posterior, batch, context, steps)
+            terms = elbo_terms(self.policy_network, self.posterior, batch, context, steps)
             total = ESTIMATORS[estimator](terms, weight)
             kl, entropy = torch.stack([terms.kl.detach().sum(), terms.entropy.detach().sum()]).tolist()
         if self.config.model.input_sparsity:
-            total = total + self.config.model.input_sparsity * input_sparsity(self.generative)
+            total = total + self.config.model.input_sparsity * input_sparsity(self.policy_network)
         metrics = {
             "elbo": -kl / len(traces),
             "entropy": entropy / len(traces),
@@ -67,9 +67,9 @@ class HvilLearner(nn.Module):
         }
         return Loss(total / len(traces), metrics)
 
-    def policy(self) -> PhpPolicy:
+    def policy(self) -> ProcedurePolicy:
         """The policy as it is now."""
-        return PhpPolicy(self.generative)
+        return ProcedurePolicy(self.policy_network)
 
     def terms(self, traces: Traces, rng: np.random.Generator) -> tuple[Steps, Terms]:
         """Sample a call structure of each trace; the steps and their terms, without gradients."""
@@ -77,7 +77,7 @@ class HvilLearner(nn.Module):
             batch = prepare(traces, self.config, self.device)
             context = self.posterior.context(batch)
             steps = self.posterior.walk(batch, context, rng)
-            return steps, elbo_terms(self.generative, self.posterior, batch, context, steps)
+            return steps, elbo_terms(self.policy_network, self.posterior, batch, context, steps)
 
     def elbo(self, traces: Traces, rng: np.random.Generator) -> float:
         """An estimate of the ELBO, summed over the traces: one sampled call structure each, the divergence analytic."""
@@ -89,7 +89,7 @@ class HvilLearner(nn.Module):
             batch = prepare(traces, self.config, self.device)
             context = self.posterior.context(batch)
             steps = self.posterior.walk(batch, context, rng or np.random.default_rng(0), greedy=rng is None)
-            terms = elbo_terms(self.generative, self.posterior, batch, context, steps)
+            terms = elbo_terms(self.policy_network, self.posterior, batch, context, steps)
         return structure(batch, steps, terms)
 
 

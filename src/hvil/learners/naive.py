@@ -49,7 +49,7 @@ def naive_loss(learner: HvilLearner, traces: Traces, rng: np.random.Generator, u
         kl += sum(kl_divergence(step).item() for step in steps)
         entropy += sum(posterior_entropy(step).item() for step in steps)
         count += len(steps)
-    bank = learner.generative.bank
+    bank = learner.policy_network.bank
     if settings.input_sparsity and isinstance(bank, MlpBank):
         total = total + settings.input_sparsity * sum(row.norm() for network in bank.weight1 for row in network)
     metrics = {"elbo": -kl / len(traces), "entropy": entropy / len(traces), "entropy_weight": weight}
@@ -63,8 +63,8 @@ def naive_walk(
     graph = learner.config.graph
     observations = observation_rows(learner, trace)
     contexts = posterior_contexts(learner, trace, observations)
-    if learner.generative.encoder is not None:
-        observations = learner.generative.encoder(observations)
+    if learner.policy_network.encoder is not None:
+        observations = learner.policy_network.encoder(observations)
     emitted = [*trace.actions.tolist(), graph.terminate]
     annotations = trace.annotations if learner.config.model.annotations == "use" else None
     stack, time, planned = reference.start(graph), 0, list[int]()
@@ -77,7 +77,7 @@ def naive_walk(
         log_q = log_probs(learner.posterior.bank, learner, contexts[time], stack[-1], possible)
         unseen = learner.config.model.open_loop_leaves and not graph.calls[stack[-1].procedure]
         seen = torch.zeros_like(observations[time]) if unseen else observations[time]
-        log_p = log_probs(learner.generative.bank, learner, seen, stack[-1], reference.policy_steps(graph, stack))
+        log_p = log_probs(learner.policy_network.bank, learner, seen, stack[-1], reference.policy_steps(graph, stack))
         known = bool(planned)
         choice = planned.pop(0) if known else choose(log_q.detach(), possible, float(uniforms[len(steps)]), greedy)
         steps.append(NaiveStep(stack, time, choice, known, log_q, log_p))
@@ -170,7 +170,7 @@ def posterior_contexts(learner: HvilLearner, trace: Traces, observations: Float[
     posterior, sees = learner.posterior, learner.config.model.posterior_sees
     if sees == "no-final":
         observations = torch.cat([observations[:-1], torch.zeros_like(observations[-1:])])
-    encoder = posterior.encoder or learner.generative.encoder
+    encoder = posterior.encoder or learner.policy_network.encoder
     if encoder is not None:
         observations = encoder(observations)
     actions = torch.eye(len(trace.action_names) + 1).to(observations)

@@ -128,7 +128,7 @@ def _repeated(traces: Traces) -> int:
     if len(traces) < 2:
         return 0
     contents = set()
-    rows, offsets = traces.observation_offsets, traces.offsets
+    rows, offsets = traces.row_offsets, traces.offsets
     for i in range(len(traces)):
         key = hash(
             (

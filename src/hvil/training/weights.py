@@ -34,12 +34,17 @@ def check_weights(path: Path, make: Callable[[], torch.nn.Module]) -> None:
     try:
         with safe_open(path, framework="pt") as stored:
             json.loads((stored.metadata() or {})["hvil"])
-            shapes = {name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}  # noqa: SIM118
+            shapes = {_present_name(name): tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}  # noqa: SIM118
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: truncated or damaged, or not a model of hvil ({_line(error)})") from error
     for name in sorted(wanted.keys() | shapes.keys()):
         if wanted.get(name) != shapes.get(name):
             raise InputError(f"{path}: the model is of another configuration than config.json ({name} differs)")
+
+
+def _present_name(name: str) -> str:
+    """The name that a tensor has today; version 0.1 called the policy network `generative`."""
+    return "policy_network." + name.removeprefix("generative.") if name.startswith("generative.") else name
 
 
 def _found(path: Path) -> None:
@@ -60,7 +65,7 @@ def load_weights(path: Path, module: torch.nn.Module) -> int:
     _found(path)
     try:
         with safe_open(path, framework="pt") as stored:
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+            tensors = {_present_name(name): stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
             updates = int(json.loads((stored.metadata() or {})["hvil"])["updates"])
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: truncated or damaged, or not a model of hvil ({_line(error)})") from error

@@ -25,7 +25,7 @@ CUT = -2
 
 
 @runtime_checkable
-class ProcedurePolicy(Protocol):
+class ChoosesSteps(Protocol):
     """A policy of procedures that says which PHP step it would take."""
 
     graph: CallGraph
@@ -51,7 +51,7 @@ class Recording(NamedTuple):
         return len(self.offsets) - 1
 
 
-def record(policy: ProcedurePolicy, traces: Traces, task: Task | None, limit: int | None = None) -> Recording:
+def record(policy: ChoosesSteps, traces: Traces, task: Task | None, limit: int | None = None) -> Recording:
     """Run the policy from the initial state of each trace; without a task, along the traces up to the first error.
 
     A policy that does not end its episodes would take for ever: beyond `MOST_ROWS` observations, the rest is left out.
@@ -93,17 +93,17 @@ class _Replayed:
     def __init__(self, traces: Traces) -> None:
         self.traces = traces
         self.rows = traces.observations.reshape(len(traces.observations), -1)
-        self.start = list(self.rows[traces.observation_offsets[:-1]])
+        self.start = list(self.rows[traces.row_offsets[:-1]])
 
     def step(self, index: int, time: int, action: int) -> np.ndarray | None:
         """The next observation; None where the policy leaves the trace."""
         first, last = self.traces.offsets[index : index + 2]
         if first + time >= last or self.traces.actions[first + time] != action:
             return None
-        return np.asarray(self.rows[self.traces.observation_offsets[index] + time + 1])
+        return np.asarray(self.rows[self.traces.row_offsets[index] + time + 1])
 
 
-def _record_group(policy: ProcedurePolicy, worlds: _Simulated | _Replayed, traces: Traces, limit: int) -> Recording:
+def _record_group(policy: ChoosesSteps, worlds: _Simulated | _Replayed, traces: Traces, limit: int) -> Recording:
     count, graph = len(traces), policy.graph
     machines = Machines(graph, count)
     observed = [[row] for row in worlds.start]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hvil.analysis.explain.episodes import ProcedurePolicy, Recording, record
+from hvil.analysis.explain.episodes import ChoosesSteps, Recording, record
 from hvil.analysis.explain.execution import Facts, Program
 from hvil.analysis.explain.extraction import extract
 from hvil.analysis.explain.inlining import inlined
@@ -99,7 +99,7 @@ class Explanation:
 
 
 def explain(
-    learned: "Run | ProcedurePolicy",
+    learned: "Run | ChoosesSteps",
     task: Task | None = None,
     traces: Traces | None = None,
     *,
@@ -145,7 +145,7 @@ def explain(
         source,
         len(source.splitlines()),
         float(text_agreement(by_policy, checked.offsets, checked.actions).mean()),
-        float(text_agreement(by_teacher, measure.observation_offsets, taught).mean()),
+        float(text_agreement(by_teacher, measure.row_offsets, taught).mean()),
         len(measure),
         task is not None,
         tuple(name[h] for h in found.unused),
@@ -161,8 +161,8 @@ def explain(
 
 
 def _parts(
-    learned: "Run | ProcedurePolicy", task: Task | None, traces: Traces | None
-) -> tuple[ProcedurePolicy, Task | None, tuple[str, ...]]:
+    learned: "Run | ChoosesSteps", task: Task | None, traces: Traces | None
+) -> tuple[ChoosesSteps, Task | None, tuple[str, ...]]:
     """The policy, where to run it, and the names of its observations."""
     from hvil.data.sources import task_of
     from hvil.training.run import Run
@@ -173,7 +173,7 @@ def _parts(
         names, policy = learned.config.observation_names, learned.policy
         if task is None and traces is None:
             task = task_of(learned.config.task)
-    if not isinstance(policy, ProcedurePolicy):
+    if not isinstance(policy, ChoosesSteps):
         raise InputError("this policy has no procedures to explain (an LSTM, a feed-forward network or a Stack-RNN)")
     if task is not None and task.action_names != policy.graph.action_names:
         raise InputError(f"{task.name}: its actions are not the policy's")
@@ -181,7 +181,7 @@ def _parts(
 
 
 def _sets(
-    learned: "Run | ProcedurePolicy", task: Task | None, traces: Traces | None, counts: tuple[int, int], seed: int
+    learned: "Run | ChoosesSteps", task: Task | None, traces: Traces | None, counts: tuple[int, int], seed: int
 ) -> tuple[Traces, Traces]:
     """The teacher's traces to extract from, and others to measure on."""
     from hvil.training.run import Run

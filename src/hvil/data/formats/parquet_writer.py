@@ -31,7 +31,7 @@ def write_parquet(traces: Traces, path: Path) -> None:
 
 def _groups(traces: Traces) -> Iterator[tuple[int, int]]:
     """Ranges of whole traces, each about one row group."""
-    ends = traces.observation_offsets
+    ends = traces.row_offsets
     row_bytes = max(traces.observations.nbytes // len(traces.observations), 1)
     rows = max(min(ROW_GROUP_ROWS, ROW_GROUP_BYTES // row_bytes), 1)
     first = 0
@@ -78,7 +78,7 @@ def _schema(traces: Traces) -> pa.Schema:
 
 def _table(traces: Traces, first: int, last: int, schema: pa.Schema) -> pa.Table:
     part = traces[first:last]
-    rows, lengths = part.observation_offsets, part.lengths
+    rows, lengths = part.row_offsets, part.lengths
     final = np.zeros(rows[-1], dtype=bool)
     final[rows[1:] - 1] = True
     codes = np.zeros(rows[-1], dtype=np.int32)

@@ -33,7 +33,7 @@ def profile(repeats: int) -> dict[str, float]:
         return result
 
     def objective(inputs: Batch, context: Tensor, walk: Walk) -> Tensor:
-        return fused_objective(hvil.generative, hvil.posterior, inputs, context, walk, "rao-blackwell", 1.0).loss
+        return fused_objective(hvil.policy_network, hvil.posterior, inputs, context, walk, "rao-blackwell", 1.0).loss
 
     for _ in range(repeats + 2):
         inputs = timed("prepare the batch", prepare, traces, hvil.config, hvil.device)

@@ -241,7 +241,7 @@ def _with_rows(
     all_actions, all_keys = [], []
     for i, steps in enumerate(traces.lengths):
         actions = traces.actions[traces.offsets[i] : traces.offsets[i + 1]].astype(np.int64)
-        start, counters = traces.observation_offsets[i], min(largest, int(steps))
+        start, counters = traces.row_offsets[i], min(largest, int(steps))
         keys = np.empty((steps + 1) * (counters + 1) * width.sum(), dtype=np.int64)
         row_keys(
             actions, seen[start : start + steps + 1], enters, graph.can_act[procedures], calls, width, only_root,

@@ -50,12 +50,10 @@ def prepare(traces: Traces, config: Config, device: torch.device) -> Batch:
     """Traces as tensors; annotations become the guide if the settings use them."""
     config.check(traces)
     config.graph.check_actions(traces.actions, "the traces")
-    rows = traces.observation_offsets
-    emitted = np.full(rows[-1], len(traces.action_names), dtype=np.int64)
-    emitted[np.arange(len(traces.actions)) + np.repeat(np.arange(len(traces)), traces.lengths)] = traces.actions
+    rows = traces.row_offsets
     known = guide(config.graph, traces) if config.model.annotations == "use" else no_guide(len(traces.actions))
     seen = input_features(config.inputs, traces.observations, int(rows[-1]))
-    return Batch(torch.from_numpy(seen).to(device), emitted, rows, known)
+    return Batch(torch.from_numpy(seen).to(device), traces.emitted(), rows, known)
 
 
 class ConvNetProcedure(nn.Module):

@@ -35,7 +35,7 @@ class PhpStep(NamedTuple):
     """Of each choice; impossible ones are NaN."""
 
 
-class PhpPolicy:
+class ProcedurePolicy:
     """A policy with a call stack for each environment."""
 
     def __init__(self, network: PolicyNetwork) -> None:
@@ -135,7 +135,7 @@ class PhpPolicy:
                 f"the traces' observations of shape {traces.observation_shape} do not fit: the policy takes "
                 f"{self.width} numbers"
             )
-        rows = traces.observation_offsets
+        rows = traces.row_offsets
         emitted = np.full(rows[-1], len(traces.action_names), dtype=np.int64)
         emitted[np.arange(len(traces.actions)) + np.repeat(np.arange(len(traces)), traces.lengths)] = traces.actions
         features = self._seen(traces.observations, len(traces.observations))
@@ -211,7 +211,7 @@ class PhpPolicy:
         self, features: Float[np.ndarray, "R D"], emitted: Int[np.ndarray, "R"], rows: Int[np.ndarray, "N_plus_1"]
     ) -> tuple[Bool[np.ndarray, "N"], Int[np.ndarray, "N"], Int[np.ndarray, "H"]]:
         count = len(rows) - 1
-        runner = PhpPolicy(self.network)
+        runner = ProcedurePolicy(self.network)
         runner.reset(count)
         wrong = np.zeros(count, dtype=bool)
         visits = np.zeros(len(self.graph.procedures), dtype=np.int64)

@@ -8,18 +8,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import GRAPHS, WIDTH, as_modules, make_learner, make_traces
+from strategies import call_graphs
 
 import hvil
 from hvil.data.traces import Traces
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.learner import Policy
 from hvil.learners.naive import choose, log_probs
-from hvil.learners.networks.runner import PhpPolicy
+from hvil.learners.networks.runner import ProcedurePolicy
 from hvil.machine import reference
 from hvil.machine.callgraph import CallGraph
 from hvil.machine.reference import Stack
-from oracle import GRAPHS, WIDTH, as_modules, make_learner, make_traces
-from strategies import call_graphs
 
 
 class Ran(NamedTuple):
@@ -40,8 +40,8 @@ def reference_act(
     while stack:
         possible = reference.policy_steps(graph, stack)
         with torch.no_grad():
-            features = learner.generative.encode(torch.tensor(observation)[None])[0]
-            scores = log_probs(learner.generative.bank, learner, features, stack[-1], possible)
+            features = learner.policy_network.encode(torch.tensor(observation)[None])[0]
+            scores = log_probs(learner.policy_network.bank, learner, features, stack[-1], possible)
         choice = choose(scores, possible, 0.0 if uniforms is None else float(uniforms[taken]), uniforms is None)
         stack = reference.step(graph, stack, choice)
         taken += 1
@@ -57,11 +57,11 @@ def uniforms_of(graph: CallGraph, rng: np.random.Generator, count: int) -> np.nd
     return rng.random((count, 2 * graph.max_depth))
 
 
-def not_compiled(learner: HvilLearner) -> PhpPolicy:
+def not_compiled(learner: HvilLearner) -> ProcedurePolicy:
     """The same policy through torch, as on a device."""
-    network = make_learner(learner.config.graph).generative
-    network.bank = as_modules(learner.generative.bank)
-    return PhpPolicy(network)
+    network = make_learner(learner.config.graph).policy_network
+    network.bank = as_modules(learner.policy_network.bank)
+    return ProcedurePolicy(network)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -108,7 +108,7 @@ def test_one_environment_takes_single_observations(greedy: bool) -> None:
 def test_a_program_that_has_ended_stays_ended() -> None:
     learner = make_learner(GRAPHS["tree"])
     with torch.no_grad():
-        learner.generative.bank.bias2[:, 2] += 100
+        learner.policy_network.bank.bias2[:, 2] += 100
     policy = learner.policy()
     observation = np.zeros(WIDTH, dtype=np.float32)
     assert policy.act(observation) < 2, "no program ends before its first action"
@@ -123,7 +123,7 @@ def test_wrong_equals_acting_along_the_trace(name: str) -> None:
     graph = GRAPHS[name]
     learner = make_learner(graph, seed=2)
     with torch.no_grad():
-        learner.generative.bank.bias2[:, graph.terminate] += 1
+        learner.policy_network.bank.bias2[:, graph.terminate] += 1
     traces = own_traces(learner, 12)
     changed = traces.actions.copy()
     changed[traces.offsets[:4] + np.minimum(1, traces.lengths[:4] - 1)] ^= 1
