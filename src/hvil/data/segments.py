@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from hvil.data.annotations import Annotations
+from hvil.data.streams import Stream
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 
@@ -75,7 +76,7 @@ def keep_annotations(traces: Traces, fraction: float, seed: int) -> Traces:
     if traces.annotations is None or fraction >= 1:
         return traces
     kept = np.zeros(len(traces), dtype=bool)
-    kept[np.random.default_rng([seed, 3]).permutation(len(traces))[: round(fraction * len(traces))]] = True
+    kept[Stream.ANNOTATED.generator(seed).permutation(len(traces))[: round(fraction * len(traces))]] = True
     steps = np.repeat(kept, traces.lengths)
     stacks = np.where(steps[:, None], traces.annotations.stacks, np.int16(-1))
     return replace(

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from jaxtyping import Int
 
 from hvil.data.formats.parquet_reader import traces_from_table
+from hvil.data.streams import Stream
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 
@@ -50,12 +51,12 @@ class TraceStream:
         pool = int(np.searchsorted(batches, place, side="right"))
         place -= int(batches[pool - 1]) if pool else 0
         traces = self._pool(pool, pools[pool])
-        order = np.random.default_rng([self.seed, 5, self._epoch, pool]).permutation(len(traces))
+        order = Stream.STREAMED_TRACES.generator(self.seed, self._epoch, pool).permutation(len(traces))
         return traces[order[place * size : (place + 1) * size]]
 
     def _plan(self, size: int) -> tuple[list[Int[np.ndarray, "groups"]], Int[np.ndarray, "pools"]]:
         """This epoch's pools of row groups, and how many batches there are up to the end of each."""
-        order = np.random.default_rng([self.seed, 6, self._epoch]).permutation(len(self.groups))
+        order = Stream.STREAMED_GROUPS.generator(self.seed, self._epoch).permutation(len(self.groups))
         pools = [order[first : first + AT_ONCE] for first in range(0, len(order), AT_ONCE)]
         return pools, np.cumsum([max(int(self.counts[pool].sum()) // size, 1) for pool in pools])
 

@@ -18,6 +18,7 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float, Num
 
+from hvil.data.streams import Stream
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 
@@ -46,7 +47,7 @@ def independent_seed(seed: int) -> int:
     """A seed for test traces, so that they are independent of the training traces of the same seed."""
     if seed < 0:
         raise InputError(f"seed {seed}: expected 0 or more")
-    return int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint64)[0])
+    return int(np.random.SeedSequence([seed, Stream.TEST_TRACES]).generate_state(1, np.uint64)[0])
 
 
 class Quantity(NamedTuple):

@@ -1,0 +1,41 @@
+"""Random streams: the numbers that keep random draws of one seed independent of each other.
+
+A draw takes its generator from the seed and from a number that says what the draw is for, so that a change to one
+kind of draw leaves all others as they are. What is drawn is the callers' business.
+"""
+
+from enum import IntEnum
+
+import numpy as np
+
+
+class Stream(IntEnum):
+    """What a random draw is for. The values are part of every result: changing one changes what a seed gives."""
+
+    TEST_TRACES = 1
+    """The seed of a task's test traces."""
+    HELD_OUT = 2
+    """Which traces of a file are held out for the test."""
+    ANNOTATED = 3
+    """Which traces keep their annotations."""
+    POOL_SPLIT = 3
+    """Which traces of an experiment's pool are for training and which for the test.
+
+    It shares the value of `ANNOTATED` (Python makes it an alias), because published figures were drawn with it. A
+    pool's traces are never thinned out by `ANNOTATED`, so no draw is used twice.
+    """
+    VALIDATION = 4
+    """Which training traces are held out for early stopping."""
+    STREAMED_TRACES = 5
+    """The order of the traces in the part of a streamed file that is in memory."""
+    STREAMED_GROUPS = 6
+    """The order in which an epoch reads the row groups of a streamed file."""
+
+    def generator(self, seed: int, *numbers: int) -> np.random.Generator:
+        """The generator of this stream for a seed.
+
+        Args:
+            seed: the run's seed.
+            numbers: what else tells this draw from others of the same kind, such as the epoch.
+        """
+        return np.random.default_rng([seed, self, *numbers])
