@@ -27,7 +27,7 @@ import hvil
 from hvil.analysis.statistics import student_interval
 from hvil.data.annotations import Annotations
 from hvil.data.segments import keep_annotations
-from hvil.domains.task import task
+from hvil.data.tasks import find_task
 from hvil.gate.files import write_text
 
 BLIND = {"parity": "no-final", "intent": "no-future"}
@@ -84,7 +84,7 @@ def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
         traces, procedure, leaves = *intended(cell["demos"], run), ["wait", "even", "odd"]
         test = intended(TEST, 1_000 + run)[0]
     else:
-        source = task(f"mnist-parity:{cell['task'].split()[-1]}")
+        source = find_task(f"mnist-parity:{cell['task'].split()[-1]}")
         traces, test = source.demonstrations(cell["demos"], run), source.test_demonstrations(TEST, run)
         procedure, leaves = 1 + traces.metadata["digit"].astype(int) % 2, ["even", "odd"]
         chosen = {"network": "convnet", "open_loop_leaves": True}

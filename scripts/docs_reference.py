@@ -26,7 +26,7 @@ MODULES = (
     "hvil.machine.reference",
     "hvil.learners.objective.elbo",
     "hvil.learners.objective.estimators",
-    "hvil.domains.task",
+    "hvil.data.tasks",
 )
 
 

@@ -10,7 +10,7 @@ from oracle import GRAPHS, make_learner, make_traces, random_sequences
 
 import hvil
 from hvil.data.traces import Annotations, Traces
-from hvil.domains.task import task
+from hvil.data.tasks import find_task
 from hvil.learners.config import Config, ModelSettings
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.objective.estimators import ESTIMATORS
@@ -155,7 +155,7 @@ def test_annotations_without_a_single_step_leave_all_to_inference() -> None:
 
 @pytest.fixture(scope="module")
 def sorting() -> tuple[HvilLearner, Traces]:
-    source = task("bubblesort:2-4")
+    source = find_task("bubblesort:2-4")
     traces = source.demonstrations(6, seed=0)
     config = Config.of(traces, source.default_call_graph, ModelSettings(hidden=5, context=3, annotations="use"))
     return HvilLearner(config), traces

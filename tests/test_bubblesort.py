@@ -7,9 +7,8 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import hvil.domains
+from hvil.data.tasks import Task, find_task
 from hvil.data.traces import Traces
-from hvil.domains import task
 from hvil.domains.bubblesort.environment import BubbleSortEnv, BubbleSortTask
 from hvil.domains.bubblesort.teacher import ACTIONS, PROCEDURES, VALUE2, teach, teacher_length
 from hvil.gate.errors import InputError
@@ -171,7 +170,7 @@ def test_same_seed_same_traces_and_a_smaller_count_is_a_prefix() -> None:
 
 
 def test_reset_options_restore_the_initial_state() -> None:
-    sort = task("bubblesort:no-length")
+    sort = find_task("bubblesort:no-length")
     traces = sort.demonstrations(5, seed=1)
     env = sort.environment()
     for index in range(5):
@@ -181,17 +180,17 @@ def test_reset_options_restore_the_initial_state() -> None:
 
 @pytest.mark.parametrize("spec", ["bubblesort", "bubblesort:no-length", "bubblesort:3-12", "bubblesort:no-length,2-4"])
 def test_task_strings_name_their_task(spec: str) -> None:
-    sort = task(spec)
+    sort = find_task(spec)
     traces = sort.demonstrations(20, seed=0)
     assert sort.name == spec == traces.attributes["task"]
     assert traces.observations.shape[1] == (22 if "no-length" in spec else 23) == len(sort.observation_names)
-    assert isinstance(sort, hvil.domains.Task)
+    assert isinstance(sort, Task)
 
 
 @pytest.mark.parametrize("spec", ["bubblesort:", "bubblesort:x", "bubblesort:1-5", "bubblesort:5-4", "bubblesort:-3"])
 def test_wrong_task_strings_are_refused(spec: str) -> None:
     with pytest.raises(InputError):
-        task(spec)
+        find_task(spec)
 
 
 @pytest.mark.parametrize("numbers", [[4], [], [1] * 11, [1, 10], [1, -1], [1.5, 2]])

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from hvil.cli.main import main
+from hvil.data.tasks import find_task
 from hvil.data.trace_files import load
-from hvil.domains import task
 
 TASKS = ["bubblesort", "bubblesort:no-length,2-5", "mnist-parity:0.7", "karel:F"]
 
@@ -21,19 +21,19 @@ def test_same_seed_same_bytes_and_equal_traces(spec: str, ending: str, tmp_path:
     one, two, other = (path.read_bytes() for path in paths)
     assert one == two
     assert one != other
-    assert load(paths[0]) == task(spec).demonstrations(20, seed=7)
+    assert load(paths[0]) == find_task(spec).demonstrations(20, seed=7)
 
 
 def test_minari_loads_back_to_equal_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     assert main(["demos", "bubblesort", "--count", "5", "--out", "minari:hvil/sorted-v0"]) == 0
-    assert load("minari:hvil/sorted-v0") == task("bubblesort").demonstrations(5, seed=0)
+    assert load("minari:hvil/sorted-v0") == find_task("bubblesort").demonstrations(5, seed=0)
 
 
 def test_test_traces_are_others(tmp_path: Path) -> None:
     path = tmp_path / "test.npz"
     assert main(["demos", "mnist-parity:0.6", "--count", "30", "--test", "--out", str(path)]) == 0
-    assert load(path) == task("mnist-parity:0.6").test_demonstrations(30, seed=0)
+    assert load(path) == find_task("mnist-parity:0.6").test_demonstrations(30, seed=0)
 
 
 def test_json_says_what_was_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from hvil.analysis.boundaries import annotated_boundaries, boundary_score, infer
 from hvil.analysis.evaluation import contained, evaluate
 from hvil.analysis.rollouts import roll_out
 from hvil.data.traces import Annotations, Traces
-from hvil.domains import task
+from hvil.data.tasks import find_task
 from hvil.gate.errors import InputError
 from hvil.learners import build
 from hvil.learners.config import Config, ModelSettings, TrainingSettings
@@ -90,7 +90,7 @@ def test_other_actions_than_the_policys_are_refused():
 
 
 def test_roll_outs_know_success_from_repeating_the_teacher():
-    bubblesort = task("bubblesort:2-3")
+    bubblesort = find_task("bubblesort:2-3")
     test = bubblesort.demonstrations(300, 0)
     lists = test.metadata["list"]
     pairs = test[np.flatnonzero(lists[:, 2] < 0)]
@@ -108,7 +108,7 @@ def test_roll_outs_know_success_from_repeating_the_teacher():
 
 
 def test_a_roll_out_without_end_is_cut_and_counts_as_wrong():
-    bubblesort = task("bubblesort:2-3")
+    bubblesort = find_task("bubblesort:2-3")
     endless = roll_out(Always([0] * 10_000, bubblesort.action_names), bubblesort, bubblesort.demonstrations(3, 0), 20)
     assert endless.truncated.all()
     assert endless.wrong.all()
@@ -127,7 +127,7 @@ def structure_of(traces: Traces, graph, structures: list[tuple[int, ...]]) -> St
 
 
 def test_boundaries_of_a_structure_are_those_of_its_annotations():
-    bubblesort = task("bubblesort")
+    bubblesort = find_task("bubblesort")
     traces = bubblesort.demonstrations(6, 1)
     graph = call_graph(bubblesort.default_call_graph, traces.action_names)
     index = [graph.procedures.index(name) for name in traces.annotations.procedures]
@@ -172,9 +172,11 @@ def test_steps_that_are_not_annotated_do_not_count():
     ],
 )
 def test_teacher_forced_error_is_the_roll_out_error(model, name, settings):
-    domain = task(name)
+    domain = find_task(name)
     # Short lists and few grids are learnt within seconds: some of the test traces come out right, and some wrong.
-    training = task("bubblesort:2-3" if name == "bubblesort" else name).demonstrations(5 if model == "lstm" else 40, 0)
+    training = find_task("bubblesort:2-3" if name == "bubblesort" else name).demonstrations(
+        5 if model == "lstm" else 40, 0
+    )
     test = domain.test_demonstrations(200, 0)
     config = Config.of(training, domain.default_call_graph, ModelSettings(model=model, **settings))
     learner = seeded(0, lambda: build(config))
@@ -189,7 +191,7 @@ def test_teacher_forced_error_is_the_roll_out_error(model, name, settings):
 
 
 def test_a_learner_that_infers_structure_is_scored_on_it():
-    domain = task("bubblesort")
+    domain = find_task("bubblesort")
     training = domain.demonstrations(5, 0)
     config = Config.of(training, domain.default_call_graph, ModelSettings(hidden=8, context=4))
     with torch.random.fork_rng(devices=[]):

@@ -21,14 +21,14 @@ from hvil.analysis.explain.vocabulary import identifiers, vocabulary
 from hvil.cli.main import main
 from hvil.data.traces import Traces
 from hvil.domains.karel import PROGRAMS, execute, parse
-from hvil.domains.task import Quantity, task
+from hvil.data.tasks import Quantity, find_task
 from hvil.gate.errors import InputError
 from hvil.machine.batched import Tops
 from hvil.machine.callgraph import call_graph
 from table_policy import RETURN, TablePolicy, karel_policy, program_f
 
 Capture = pytest.CaptureFixture[str]
-KAREL_F = task("karel:F")
+KAREL_F = find_task("karel:F")
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_one_procedure_can_be_shown_and_an_unknown_one_is_refused(explained: Exp
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_karel_source_of_the_teacher_is_the_teacher(name: str) -> None:
-    known = task(f"karel:{name}")
+    known = find_task(f"karel:{name}")
     found = explain(_flat_teacher(name), known, episodes=300, fresh=200)
     assert found.lines <= 25
     assert found.policy_agreement == 1
@@ -131,7 +131,7 @@ def test_rare_behaviour_is_described_by_the_counter() -> None:
             return "turnLeft"
         return RETURN if seen["markers"] or not seen["front"] else "move"
 
-    found = explain(karel_policy({"root": root}, {}), task("karel:B"), episodes=500, fresh=300)
+    found = explain(karel_policy({"root": root}, {}), find_task("karel:B"), episodes=500, fresh=300)
     assert found.policy_agreement >= 0.99
     assert "counter <" in found.source
     assert found.lines <= 25
@@ -238,13 +238,13 @@ def test_a_loop_may_count_to_the_square_of_a_length() -> None:
     """One loop that does the work of two nested ones: learned programs that sort count so."""
 
     class Counting:
-        graph = call_graph({"procedures": {"root": {"calls": []}}}, task("bubblesort").action_names)
+        graph = call_graph({"procedures": {"root": {"calls": []}}}, find_task("bubblesort").action_names)
 
         def choices(self, features: np.ndarray, tops: Tops) -> np.ndarray:
             length = np.rint(10 * features[:, -1])
             return np.where(tops.counter < length**2 - 1, 1, self.graph.terminate)
 
-    found = explain(Counting(), task("bubblesort"), episodes=60, fresh=30)
+    found = explain(Counting(), find_task("bubblesort"), episodes=60, fresh=30)
     assert found.source == "def root():\n    for _ in range(length * length - 1):\n        ptr1_right()\n"
     assert found.policy_agreement == 1
 
@@ -255,7 +255,7 @@ def test_nothing_to_run_on_is_refused() -> None:
     with pytest.raises(InputError, match="at least 1 of each"):
         explain(program_f(), KAREL_F, episodes=0)
     with pytest.raises(InputError, match="its actions are not the policy's"):
-        explain(program_f(), task("bubblesort"))
+        explain(program_f(), find_task("bubblesort"))
 
 
 def test_a_behaviour_that_does_not_fit_karel_is_said_to_be_so() -> None:
@@ -268,7 +268,7 @@ def test_a_behaviour_that_does_not_fit_karel_is_said_to_be_so() -> None:
 
 
 def test_quantities_of_bubble_sort_are_read_from_observations() -> None:
-    known = task("bubblesort")
+    known = find_task("bubblesort")
     environment = known.environment()
     observation, _ = environment.reset(options={"list": [7, 1, 3]})
     environment.step(3)
@@ -281,7 +281,7 @@ def test_quantities_of_bubble_sort_are_read_from_observations() -> None:
 @pytest.fixture(scope="module")
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("explain") / "run"
-    traces = task("karel:B").demonstrations(5, 0)
+    traces = find_task("karel:B").demonstrations(5, 0)
     hvil.fit(traces, "tree:2x2", out=path, updates=2, hidden=8, context=4, batch_size=5)
     return path
 
@@ -300,7 +300,7 @@ def test_the_command_prints_program_and_fidelity(tiny_run: Path, tmp_path: Path,
 
 
 def test_the_command_refuses_in_one_line(tiny_run: Path, tmp_path: Path, capsys: Capture) -> None:
-    traces = task("karel:B").demonstrations(5, 0)
+    traces = find_task("karel:B").demonstrations(5, 0)
     hvil.fit(traces, "tree:2x2", out=tmp_path / "lstm", model="lstm", updates=1, units=4, layers=1)
     shutil.copytree(tiny_run, tmp_path / "empty")
     (tmp_path / "empty" / "model.safetensors").unlink()

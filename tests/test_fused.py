@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from hvil.domains.task import task
+from hvil.data.tasks import find_task
 from hvil.learners import hvil as module
 from hvil.learners.config import Config, ModelSettings
 from hvil.learners.hvil import HvilLearner
@@ -22,7 +22,7 @@ def losses_and_gradients(learner, traces, fused, monkeypatch):
 @pytest.mark.parametrize("annotations", ["ignore", "use"])
 @pytest.mark.parametrize(("frame_inputs", "counter_limit"), [("both", 3), ("none", 0)])
 def test_fused_objective_equals_the_readable_one(estimator, annotations, frame_inputs, counter_limit, monkeypatch):
-    source = task("bubblesort:2-4")
+    source = find_task("bubblesort:2-4")
     traces = source.demonstrations(4, seed=0)
     settings = ModelSettings(
         estimator=estimator,

@@ -10,7 +10,7 @@ from hvil.analysis.gap import Gap, elbo_gap, exact_report
 from hvil.cli.main import main
 from hvil.data.trace_files import save
 from hvil.data.traces import Traces
-from hvil.domains import task
+from hvil.data.tasks import find_task
 from hvil.gate.errors import InputError
 from hvil.learners.exact import inference as exact
 from hvil.learners.exact.step_table import Limits
@@ -24,7 +24,7 @@ SIGMAS = 4.5
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    traces = task("karel:D").demonstrations(12, seed=1)
+    traces = find_task("karel:D").demonstrations(12, seed=1)
     return fit(traces, "tree:3x2", model="hvil", hidden=24, context=8, updates=80, batch_size=6, learning_rate=5e-3)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from hvil import learners as models
 from hvil.data.traces import Traces
-from hvil.domains.task import task
+from hvil.data.tasks import find_task
 from hvil.gate.errors import InputError
 from hvil.learners.config import Config, ModelSettings
 from hvil.learners.hvil import HvilLearner
@@ -128,7 +128,7 @@ def test_leaves_in_open_loop_need_somebody_who_sees() -> None:
 
 
 def test_a_task_of_real_size_equals_the_naive_twin() -> None:
-    source = task("bubblesort:3-4")
+    source = find_task("bubblesort:3-4")
     traces = source.demonstrations(2, seed=0)
     config = Config.of(traces, source.default_call_graph, ModelSettings(input_sparsity=0.03))
     torch.manual_seed(0)

@@ -16,7 +16,7 @@ from hvil.analysis.structures import infer, segments
 from hvil.cli.main import main
 from hvil.data.trace_files import load, save
 from hvil.data.traces import Traces
-from hvil.domains.task import task
+from hvil.data.tasks import find_task
 from hvil.gate.errors import InputError
 from hvil.learners.learner import Structure
 from hvil.machine.callgraph import CallGraph
@@ -73,13 +73,13 @@ def test_segments_are_the_stacks_of_the_structure(data: st.DataObject) -> None:
 @pytest.fixture(scope="module")
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("infer") / "run"
-    traces = task("karel:B").demonstrations(5, 0)
+    traces = find_task("karel:B").demonstrations(5, 0)
     hvil.fit(traces, "tree:2x2", out=path, updates=2, hidden=8, context=4, batch_size=5)
     return path
 
 
 def test_the_file_labels_steps_and_is_a_trace_file(tiny_run: Path, tmp_path: Path, capsys: Capture) -> None:
-    traces = task("karel:B").demonstrations(7, 3)
+    traces = find_task("karel:B").demonstrations(7, 3)
     save(replace(traces, annotations=None), tmp_path / "traces.npz")
     out = tmp_path / "segments.parquet"
     arguments = ["infer", str(tiny_run), str(tmp_path / "traces.npz"), "--out", str(out), "--json"]
@@ -113,7 +113,7 @@ def test_structures_can_be_drawn_and_inferred_exactly(tiny_run: Path, tmp_path: 
         assert annotations.known.all()
     assert "4 traces" in capsys.readouterr().out
     first, second = (hvil.load(tiny_run).learner for _ in range(2))
-    traces = task("karel:B").demonstrations(6, 5)
+    traces = find_task("karel:B").demonstrations(6, 5)
     drawn = [infer(learner, traces, np.random.default_rng(4)) for learner in (first, second)]
     assert np.array_equal(drawn[0].choice, drawn[1].choice)
 
@@ -133,7 +133,7 @@ def test_bad_input_is_one_line(tiny_run: Path, tmp_path: Path, capsys: Capture) 
 
 
 def test_a_recurrent_policy_has_no_structure() -> None:
-    traces = task("karel:B").demonstrations(5, 0)
+    traces = find_task("karel:B").demonstrations(5, 0)
     run = hvil.fit(traces, "tree:2x2", model="feedforward", updates=1, units=4)
     with pytest.raises(InputError, match="infers no call structure"):
         infer(run.learner, traces)

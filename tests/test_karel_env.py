@@ -9,7 +9,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import hvil.domains
-from hvil.domains import terminate_action
+from hvil.data.tasks import terminate_action
 from hvil.domains.karel import ACTIONS, PROGRAMS, KarelEnv, KarelTask, World, execute
 from hvil.gate.errors import InputError
 

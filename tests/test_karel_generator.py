@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hvil.domains import task
+from hvil.data.tasks import find_task
 from hvil.domains.karel import ACTIONS, OBSERVATIONS, PROGRAMS, KarelTask, Outcome, execute, generate, parse
 from hvil.domains.karel.compiler import run
 from hvil.domains.karel.generator import GROUP, MAX_SIDE, draw_grids
@@ -80,7 +80,7 @@ def test_the_same_seed_gives_the_same_demonstrations_and_a_longer_set_starts_wit
 
 
 def test_demonstrations_are_the_interpreters_runs_with_their_call_structure():
-    karel = task("karel:F")
+    karel = find_task("karel:F")
     traces = karel.demonstrations(200, seed=1)
     assert traces.attributes["task"] == karel.name == "karel:F"
     assert (traces.action_names, traces.observation_names) == (ACTIONS, OBSERVATIONS)
@@ -118,7 +118,7 @@ def test_the_call_structure_is_one_a_stack_machine_can_make(tmp_path, source):
 
 
 def test_test_traces_are_other_draws():
-    karel = task("karel:A")
+    karel = find_task("karel:A")
     assert karel.test_demonstrations(20, 0) != karel.demonstrations(20, 0)
     assert karel.test_demonstrations(20, 0) == karel.test_demonstrations(20, 0)
 
@@ -165,16 +165,21 @@ def test_a_file_that_never_covers_is_named(tmp_path):
         KarelTask(str(path), max_draws=2_000).demonstrations(10, 0)
 
 
-@pytest.mark.parametrize("spec", ["karel", "karel:", "karle:A", "bubblesort2", "mnist-parity", ""])
+@pytest.mark.parametrize("spec", ["karel:", "karle:A", "bubblesort2", "mnist-parity:", ""])
 def test_a_mistyped_task_lists_the_valid_ones(spec):
     with pytest.raises(InputError, match=r"no such task; valid tasks: .*karel:A to karel:F"):
-        task(spec)
+        find_task(spec)
+
+
+def test_karel_alone_asks_for_a_program():
+    with pytest.raises(InputError, match=r"karel: which program\? Expected karel:A to karel:F, karel:FILE"):
+        find_task("karel")
 
 
 def test_bad_arguments_are_one_clear_line():
     with pytest.raises(InputError, match="karel:G: no program of that name"):
-        task("karel:G")
+        find_task("karel:G")
     with pytest.raises(InputError, match="expected at least 1"):
-        task("karel:A").demonstrations(0, 0)
+        find_task("karel:A").demonstrations(0, 0)
     with pytest.raises(InputError, match="seed -1"):
-        task("karel:A").demonstrations(1, -1)
+        find_task("karel:A").demonstrations(1, -1)

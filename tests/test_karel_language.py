@@ -3,13 +3,13 @@
 import random
 
 import pytest
+from karel_programs import random_program, random_worlds
 
 from hvil.domains.karel import PROGRAMS, Form, KarelSyntaxError, execute, parse, print_program
 from hvil.domains.karel.parser import MAX_NESTING
 from hvil.domains.karel.programs import named_or_file, named_or_source
 from hvil.domains.karel.syntax import Action, Condition, If, Program, Repeat, While
 from hvil.gate.errors import InputError
-from karel_programs import random_program, random_worlds
 
 
 @pytest.mark.parametrize("form", Form)

@@ -8,13 +8,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from karel_programs import random_program, random_worlds
 
 from hvil.domains.karel import ACTIONS, Form, Outcome, World, execute, parse, print_program
 from hvil.domains.karel.compiler import Worlds, compile_program, record, run
 from hvil.domains.karel.syntax import coverage_points
 from hvil.domains.karel.world import MAX_MARKERS, WALL, Crash, world_from_arrays
 from hvil.gate.errors import InputError
-from karel_programs import random_program, random_worlds
 
 
 def single(world):

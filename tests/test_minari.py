@@ -9,8 +9,8 @@ import pytest
 from gymnasium import spaces
 
 from hvil.data.formats.minari import load_minari, save_minari
+from hvil.data.tasks import find_task
 from hvil.data.traces import Traces
-from hvil.domains import task
 from hvil.gate.errors import InputError
 
 minari = pytest.importorskip("minari")
@@ -29,7 +29,7 @@ def random_traces(observations: np.ndarray) -> Traces:
 
 @pytest.mark.parametrize("spec", ["bubblesort", "bubblesort:no-length", "mnist-parity:0.7", "karel:F"])
 def test_demonstrations_come_back_equal(spec: str) -> None:
-    traces = task(spec).demonstrations(10, seed=0)
+    traces = find_task(spec).demonstrations(10, seed=0)
     save_minari(traces, "hvil/traces-v0")
     assert load_minari("minari:hvil/traces-v0") == traces
 
@@ -61,7 +61,7 @@ def test_metadata_of_any_type_comes_back_equal() -> None:
 
 
 def test_annotations_are_arrays_of_fixed_depth_in_infos() -> None:
-    traces = task("bubblesort").demonstrations(3, seed=0)
+    traces = find_task("bubblesort").demonstrations(3, seed=0)
     assert traces.annotations is not None
     save_minari(traces, "sorted-v1")
     episode = minari.load_dataset("sorted-v1")[0]
@@ -114,7 +114,7 @@ def test_actions_that_are_not_discrete_are_refused() -> None:
 
 
 def test_a_data_set_that_exists_is_not_overwritten() -> None:
-    traces = task("bubblesort").demonstrations(2, seed=0)
+    traces = find_task("bubblesort").demonstrations(2, seed=0)
     save_minari(traces, "mine-v0")
     with pytest.raises(InputError, match="exists already"):
         save_minari(traces, "mine-v0")
@@ -125,7 +125,7 @@ def test_a_failed_export_leaves_nothing(own_directory: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        save_minari(task("bubblesort").demonstrations(2, seed=0), "mine-v0", interrupt)
+        save_minari(find_task("bubblesort").demonstrations(2, seed=0), "mine-v0", interrupt)
     assert not (own_directory / "mine-v0").exists()
 
 
@@ -135,7 +135,7 @@ def test_missing_damaged_and_misnamed_data_sets_are_refused(own_directory: Path)
     for name in ("no-version", "", "bad name-v0"):
         with pytest.raises(InputError, match="expected a name such as"):
             load_minari(name)
-    save_minari(task("bubblesort").demonstrations(2, seed=0), "mine-v0")
+    save_minari(find_task("bubblesort").demonstrations(2, seed=0), "mine-v0")
     (own_directory / "mine-v0" / "data" / "main_data.hdf5").write_bytes(b"not hdf5")
     with pytest.raises(InputError, match="minari:mine-v0: damaged"):
         load_minari("mine-v0")

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from hvil.domains import task
+from hvil.data.tasks import find_task
 from hvil.domains.mnist_parity import digits as mnist
 from hvil.domains.mnist_parity.digits import digits, packaged_digits
 from hvil.domains.mnist_parity.environment import ACTIONS, PIXELS, MnistParityEnv, MnistParityTask, draw_images
@@ -187,7 +187,7 @@ def test_same_seed_same_traces_and_a_smaller_count_is_a_prefix() -> None:
 
 
 def test_environment_agrees_with_the_traces() -> None:
-    parity = task("mnist-parity:0.6")
+    parity = find_task("mnist-parity:0.6")
     for traces in (parity.demonstrations(20, seed=3), parity.test_demonstrations(20, seed=3)):
         env = parity.environment()
         for index, trace in enumerate(traces):
@@ -238,7 +238,7 @@ def test_default_call_graph_calls_then_acts() -> None:
 
 @pytest.mark.parametrize("spec", ["mnist-parity:0.7", "mnist-parity:1", "mnist-parity:0.6,full"])
 def test_task_strings_name_their_task(spec: str) -> None:
-    assert task(spec).name == spec
+    assert find_task(spec).name == spec
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_task_strings_name_their_task(spec: str) -> None:
 )
 def test_wrong_task_strings_are_refused(spec: str) -> None:
     with pytest.raises(InputError, match=r"mnist-parity:0\.7"):
-        task(spec)
+        find_task(spec)
 
 
 @pytest.mark.parametrize("options", [{"image": 1000}, {"image": -1}, {"split": "validation"}])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hvil.data.traces import Traces
-from hvil.domains import task
+from hvil.data.tasks import find_task
 from hvil.gate.errors import InputError
 from hvil.learners.baselines import BaselineLearner, FeedForwardLearner, LstmLearner, StackRnnLearner
 from hvil.learners.config import Config, ModelSettings
@@ -137,7 +137,7 @@ def test_observation_of_a_wrong_shape_is_refused():
 
 
 def test_convnet_has_the_layers_of_the_paper_and_reads_mnist_observations():
-    traces = task("mnist-parity:0.7").demonstrations(5, 0)
+    traces = find_task("mnist-parity:0.7").demonstrations(5, 0)
     model = learner(LstmLearner, traces, network="convnet", units=64)
     convnet = model.encoder.network
     assert isinstance(convnet, ConvNet)

@@ -258,9 +258,9 @@ def test_without_test_traces_the_error_is_left_open(
 
 
 def test_a_file_that_names_its_task_is_tested_on_fresh_traces(tmp_path: Path) -> None:
-    from hvil.domains import task
+    from hvil.data.tasks import find_task
 
-    demonstrations = task("karel:A").demonstrations(6, 5)
+    demonstrations = find_task("karel:A").demonstrations(6, 5)
     hvil.save_traces(demonstrations, tmp_path / "karel.npz")
     data = load_data(DataSettings(str(tmp_path / "karel.npz"), 4, 9), seed=0)
     assert data.task is not None

@@ -9,7 +9,7 @@ import numpy as np
 
 from hvil.data.sources import Data
 from hvil.data.traces import Traces
-from hvil.domains.task import Task, task
+from hvil.data.tasks import Task, find_task
 from hvil.learners.config import Config, ModelSettings
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.networks.runner import PhpStep, ProcedurePolicy
@@ -68,7 +68,7 @@ def scripted_run(
     directory: Path | None, count: int = 6, mistakes: Sequence[int] = (1, 3), lengths: str = "3-5"
 ) -> tuple[Run, Task]:
     """A bubble-sort run in which the traces of `mistakes` fail and the others succeed."""
-    known = task(f"bubblesort:{lengths}")
+    known = find_task(f"bubblesort:{lengths}")
     traces = known.demonstrations(count, seed=3)
     config = Config.of(traces, known.default_call_graph, ModelSettings(hidden=8, context=4))
     run = Run(config, ScriptedLearner(config, traces, mistakes), directory, updates=7, seconds=1.5)

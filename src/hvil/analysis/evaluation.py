@@ -17,8 +17,8 @@ from rich.table import Table
 from hvil.analysis.boundaries import BoundaryScore, boundary_score
 from hvil.analysis.rollouts import roll_out
 from hvil.analysis.statistics import Interval, proportion_interval
+from hvil.data.tasks import Task
 from hvil.data.traces import Traces
-from hvil.domains.task import Task
 from hvil.gate.errors import InputError
 from hvil.learners.learner import Learner, Policy, Structure
 

@@ -12,8 +12,8 @@ import gymnasium
 import numpy as np
 from jaxtyping import Bool, Int
 
+from hvil.data.tasks import Task
 from hvil.data.traces import Traces
-from hvil.domains.task import Task
 from hvil.gate.errors import InputError
 from hvil.learners.learner import Policy
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hvil.data import tasks
 from hvil.data.segments import keep_annotations
+from hvil.data.tasks import Task, UnknownTask, valid_tasks
 from hvil.data.traces import Traces
-from hvil.domains.task import VALID_TASKS, Task, task
 from hvil.gate.errors import InputError
 from hvil.learners.config import DataSettings
 
@@ -43,12 +44,10 @@ def is_file(source: str) -> bool:
 def find_task(source: str) -> Task:
     """The task that a SOURCE names."""
     try:
-        return task(source)
-    except InputError as error:
-        if VALID_TASKS not in str(error):
-            raise
+        return tasks.find_task(source)
+    except UnknownTask as error:
         raise InputError(
-            f"{source!r} is no task and no trace file; expected {VALID_TASKS}, FILE.npz, FILE.parquet, FILE.csv "
+            f"{source!r} is no task and no trace file; expected {valid_tasks()}, FILE.npz, FILE.parquet, FILE.csv "
             "or minari:ID"
         ) from error
 
@@ -58,7 +57,7 @@ def task_of(name: str | None) -> Task | None:
     if not name:
         return None
     try:
-        return task(name)
+        return tasks.find_task(name)
     except InputError:
         return None
 

@@ -8,6 +8,8 @@ from enum import IntEnum
 
 import numpy as np
 
+from hvil.gate.errors import InputError
+
 
 class Stream(IntEnum):
     """What a random draw is for. The values are part of every result: changing one changes what a seed gives."""
@@ -39,3 +41,19 @@ class Stream(IntEnum):
             numbers: what else tells this draw from others of the same kind, such as the epoch.
         """
         return np.random.default_rng([seed, self, *numbers])
+
+
+def random_generator(seed: int) -> np.random.Generator:
+    """The generator of a seed that a user gave; a negative seed is an `InputError`."""
+    return np.random.default_rng(_checked(seed))
+
+
+def independent_seed(seed: int) -> int:
+    """A seed for test traces, so that they are independent of the training traces of the same seed."""
+    return int(np.random.SeedSequence([_checked(seed), Stream.TEST_TRACES]).generate_state(1, np.uint64)[0])
+
+
+def _checked(seed: int) -> int:
+    if seed < 0:
+        raise InputError(f"seed {seed}: expected 0 or more")
+    return seed

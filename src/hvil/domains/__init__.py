@@ -1,14 +1,13 @@
 """The paper's three domains as tasks with teachers and as Gymnasium environments.
 
-Importing this package registers `hvil/BubbleSort-v0`, `hvil/Karel-v0` and `hvil/MnistParity-v0`; each
-domain's own module is imported only when an environment or a task of it is made.
+Importing this package registers `hvil/BubbleSort-v0`, `hvil/Karel-v0` and `hvil/MnistParity-v0`. A domain's own
+modules are imported only when an environment or a task of it is made. What a task is, and how a TASK string names
+one, is said in `hvil.data.tasks`.
 """
 
 import gymnasium
 
-from hvil.domains.task import TERMINATE, Task, task, terminate_action
-
-__all__ = ["ENVIRONMENT_IDS", "TERMINATE", "Task", "task", "terminate_action"]
+__all__ = ["ENVIRONMENT_IDS"]
 
 # The limits leave room for every teacher: bubble sort takes 400 actions at most, a Karel program fewer than
 # 1,000 events, MNIST parity one action; then comes the terminate step.

@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from hvil.analysis.statistics import Estimate, Paired, interquartile_mean, paired, share_estimate, shown
-from hvil.domains.task import task
+from hvil.data.tasks import find_task
 from hvil.experiments.engine.cells import Cell, self_contained
 from hvil.experiments.outcome.plots import draw_curve, drawing, save_figure, set_axes
 from hvil.experiments.variants import Variant
@@ -42,7 +42,7 @@ def comparison_cells(
     name: str, demos: Sequence[int], learners: Sequence[Variant], runs: int, test_traces: int
 ) -> dict[tuple[str, int, int], Cell]:
     """The cells by learner, demonstrations and run; in an order in which all learners advance together."""
-    contents = task(name).contents
+    contents = find_task(name).contents
     settings = {learner.name: self_contained(learner.settings) for learner in learners}
     return {
         (learner.name, count, run): Cell(name, count, run, settings[learner.name], test_traces, contents=contents)

@@ -12,7 +12,7 @@ from hvil.experiments.engine.cells import Cell, self_contained
 from hvil.gate.errors import InputError
 
 if TYPE_CHECKING:
-    from hvil.domains.task import Task
+    from hvil.data.tasks import Task
 
 MEASURES = {
     "error": "test traces with an error",
@@ -144,9 +144,9 @@ class Experiment:
 
     def cells(self) -> dict[Place, Cell]:
         """Every cell, in an order in which all models advance together."""
-        from hvil.domains.task import task
+        from hvil.data.tasks import find_task
 
-        tasks = {panel: task(spec) for panel, spec in self.panels.items()}
+        tasks = {panel: find_task(spec) for panel, spec in self.panels.items()}
         settings = {name: self_contained({**self.settings, **model}) for name, model in self.models.items()}
         return {
             Place(panel, model, size, run): self._cell(tasks[panel], settings[model], size, run)

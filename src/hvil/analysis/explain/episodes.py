@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Int, Num
 
 from hvil.analysis.explain.synthesis import END
+from hvil.data.tasks import Task
 from hvil.data.traces import Traces
-from hvil.domains.task import Task
 from hvil.machine.batched import Machines, Tops
 from hvil.machine.callgraph import CallGraph
 

@@ -14,8 +14,9 @@ from hvil.analysis.explain.printing import print_procedure, print_program
 from hvil.analysis.explain.synthesis import END
 from hvil.analysis.explain.text import TextProgram, text_agreement
 from hvil.analysis.explain.vocabulary import MANY, Vocabulary, recognised, vocabulary
+from hvil.data.streams import independent_seed
+from hvil.data.tasks import Task
 from hvil.data.traces import Traces
-from hvil.domains.task import Task, independent_seed
 from hvil.gate.errors import InputError
 from hvil.machine.callgraph import CallGraph
 

@@ -14,12 +14,12 @@ import sys
 
 import numpy as np
 
-from hvil.domains import task
+from hvil.data.tasks import find_task
 
 TASK = {task_literal}
 LIMIT = 10_000  # actions of an episode, and lines without an action, after which it is given up
 
-environment = task(TASK).environment()
+environment = find_task(TASK).environment()
 frames = []  # of the procedures that are running: how many steps each has taken, and the last one
 taken = idle = 0
 

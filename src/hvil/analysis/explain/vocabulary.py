@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Num
 
 from hvil.analysis.explain.syntax import Comparison, Condition, For, Literal
-from hvil.domains.task import Quantity, Task
+from hvil.data.tasks import Quantity, Task
 from hvil.machine.callgraph import CallGraph
 
 COUNTER, LAST = "counter", "last"

@@ -13,8 +13,8 @@ from hvil.gate.errors import InputError
 
 if TYPE_CHECKING:
     from hvil.analysis.report.content import Program
+    from hvil.data.tasks import Task
     from hvil.data.traces import Traces
-    from hvil.domains.task import Task
     from hvil.training.run import Run
 
 __all__ = ["Report", "report_page", "write_report"]

@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Num
 
+from hvil.data.tasks import Task
 from hvil.data.traces import Traces
-from hvil.domains.task import Task
 from hvil.learners.learner import Learner, Policy
 from hvil.learners.networks.runner import PhpStep
 

@@ -13,8 +13,8 @@ from jaxtyping import UInt8
 from PIL import Image
 
 from hvil.analysis.report.episodes import Episode
+from hvil.data.tasks import Task
 from hvil.data.traces import Traces
-from hvil.domains.task import Task
 
 WIDTHS = (560, 400, 280, 200, 140)
 """Largest width or height of a picture in pixels, tried one after another until the budget holds."""

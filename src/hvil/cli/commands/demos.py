@@ -26,14 +26,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Draw the traces, write them, say what they are."""
     from hvil.data import trace_files as traces_io
-    from hvil.domains import task
+    from hvil.data.tasks import find_task
     from hvil.gate.errors import InputError
     from hvil.gate.progress import progress_bar
 
     if args.count < 1:
         raise InputError(f"--count {args.count}: expected at least 1")
     traces_io.check_target(args.out)
-    chosen = task(args.task)
+    chosen = find_task(args.task)
     with progress_bar(f"demonstrations of {chosen.name}", args.count) as progress:
         draw = chosen.test_demonstrations if args.test else chosen.demonstrations
         traces = draw(args.count, args.seed, progress)

@@ -6,12 +6,14 @@ Here are the task and the environment; the teacher is in `hvil.domains.bubblesor
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from hvil.data.streams import random_generator
+from hvil.data.tasks import Quantity, Task, terminate_action
 from hvil.data.traces import Traces
 from hvil.domains.bubblesort.teacher import (
     ACTIONS,
@@ -28,7 +30,6 @@ from hvil.domains.bubblesort.teacher import (
     teach,
     teacher_length,
 )
-from hvil.domains.task import Quantity, Task, random_generator, terminate_action
 from hvil.gate.errors import InputError
 
 DEFAULT_LENGTHS = (2, 10)
@@ -37,6 +38,8 @@ DEFAULT_LENGTHS = (2, 10)
 @dataclass(frozen=True)
 class BubbleSortTask(Task):
     """Bubble sort of lists with `lengths[0]` to `lengths[1]` numbers, as a task with its teacher."""
+
+    forms: ClassVar[str] = "bubblesort (bubblesort:no-length, bubblesort:2-20)"
 
     lengths: tuple[int, int] = DEFAULT_LENGTHS
     length_argument: bool = True
@@ -47,9 +50,9 @@ class BubbleSortTask(Task):
 
     @classmethod
     def from_argument(cls, argument: str) -> "BubbleSortTask":
-        """The task that stands after the colon of `bubblesort:…`: `no-length`, a range `2-20`, or both."""
+        """The task with the argument of `bubblesort:…`: nothing, `no-length`, a range `2-20`, or both."""
         lengths, length_argument = DEFAULT_LENGTHS, True
-        for word in argument.split(","):
+        for word in argument.split(",") if argument else ():
             low, dash, high = word.partition("-")
             if word == "no-length":
                 length_argument = False
@@ -97,6 +100,20 @@ class BubbleSortTask(Task):
         """The shape of the teacher: six procedures on four levels."""
         return CALL_GRAPH
 
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """30 demonstrations, the paper's network sizes, and an entropy bonus that ends slightly below zero."""
+        return {
+            "demos": 30,
+            "updates": 20_000,
+            "hidden": 100,
+            "entropy_weight": 0.3,
+            "entropy_final": -0.01,
+            "entropy_decay_interval": 1_000,
+            "input_sparsity": 0.03,
+            "layers": 4,
+        }
+
     def demonstrations(self, count: int, seed: int, progress: Callable[[int], None] | None = None) -> Traces:
         """Teacher traces on random lists; the first traces of a larger count are those of a smaller one."""
         low, high = self.lengths
@@ -139,7 +156,7 @@ class BubbleSortEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
 
     ## Action space
     `Discrete(6)`: 0 `ptr1_left`, 1 `ptr1_right`, 2 `ptr2_left`, 3 `ptr2_right`, 4 `swap` (exchanges the
-    numbers under the two pointers), 5 `terminate` (see `hvil.domains.task`). A pointer at an end stays there.
+    numbers under the two pointers), 5 `terminate` (see `hvil.data.tasks`). A pointer at an end stays there.
 
     ## Observation space
     `Box` of 23 numbers: one-hot of the number under pointer 1 (10), whether pointer 1 is at either end (1),

@@ -7,13 +7,13 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from jaxtyping import Float32
 
+from hvil.data.tasks import terminate_action
 from hvil.domains.karel.compiler import Worlds, compile_program, run
 from hvil.domains.karel.generator import draw_world
 from hvil.domains.karel.interpreter import Outcome
 from hvil.domains.karel.programs import named_or_source
 from hvil.domains.karel.syntax import ACTIONS, OBSERVATIONS, Program
 from hvil.domains.karel.world import Crash, World
-from hvil.domains.task import terminate_action
 from hvil.gate.errors import InputError
 
 _TERMINATE = terminate_action(ACTIONS)

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int16, Int32
 
+from hvil.data.streams import random_generator
 from hvil.domains.karel.compiler import Code, Recording, Worlds, compile_program, record, run
 from hvil.domains.karel.interpreter import Outcome
 from hvil.domains.karel.printer import describe_point
 from hvil.domains.karel.syntax import Program
 from hvil.domains.karel.world import MAX_MARKERS, WALL, World
-from hvil.domains.task import random_generator
 from hvil.gate.errors import InputError
 
 GROUP = 5

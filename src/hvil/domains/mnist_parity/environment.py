@@ -7,16 +7,17 @@ loaded in `hvil.domains.mnist_parity.digits`, the pictures drawn in `hvil.domain
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 from jaxtyping import Float32, Int, UInt8
 from numpy.typing import NDArray
 
+from hvil.data.streams import random_generator
+from hvil.data.tasks import Task, terminate_action
 from hvil.data.traces import Traces
 from hvil.domains.mnist_parity.digits import Digits, Split, digits, named_directory
-from hvil.domains.task import Task, random_generator, terminate_action
 from hvil.gate.errors import InputError
 
 ACTIONS = ("even", "odd")
@@ -69,6 +70,8 @@ class MnistParityTask(Task):
     the environment variable HVIL_MNIST) implies.
     """
 
+    forms: ClassVar[str] = "mnist-parity:P (such as mnist-parity:0.7, mnist-parity:0.7,full)"
+
     p: float
     full: bool = False
     directory: str | os.PathLike[str] | None = None
@@ -82,7 +85,7 @@ class MnistParityTask(Task):
 
     @classmethod
     def from_argument(cls, argument: str) -> "MnistParityTask":
-        """The task that stands after the colon of `mnist-parity:…`: a probability, perhaps with `,full`."""
+        """The task with the argument of `mnist-parity:…`: a probability, perhaps with `,full`."""
         number, _, word = argument.partition(",")
         try:
             probability = float(number)
@@ -114,6 +117,20 @@ class MnistParityTask(Task):
     def default_call_graph(self) -> Mapping[str, Any]:
         """A root that may only call, five sub-procedures that may only act."""
         return CALL_GRAPH
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """The paper's network sizes and batches, for a training set in the middle of its range."""
+        return {
+            "demos": 400,
+            "updates": 400,
+            "network": "convnet",
+            "batch_size": 20,
+            "hidden": 64,
+            "context": 32,
+            "entropy_decay_interval": 50,
+            "layers": 1,
+        }
 
     def demonstrations(self, count: int, seed: int, progress: Callable[[int], None] | None = None) -> Traces:
         """Traces on training images; the action is the true parity with probability p."""
@@ -178,7 +195,7 @@ class MnistParityEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     terminate.
 
     ## Action space
-    `Discrete(3)`: 0 `even`, 1 `odd`, 2 `terminate` (see `hvil.domains.task`).
+    `Discrete(3)`: 0 `even`, 1 `odd`, 2 `terminate` (see `hvil.data.tasks`).
 
     ## Observation space
     `Box` of 794 numbers: 784 pixels, row by row, normalised with mean 0.1307 and deviation 0.3081, then the digit,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from hvil.data.tasks import find_task
 from hvil.data.traces import Traces
-from hvil.domains.task import task
 from hvil.experiments.bench.timing import exponent, medians
 from hvil.experiments.bench.updates import batch, learner, update
 from hvil.learners.config import Config, ModelSettings
@@ -92,7 +92,7 @@ def _growth(runs: dict[int, Callable[[], object]], repeats: int) -> tuple[float,
 
 def _update_ratio(spec: str, repeats: int) -> float:
     """One update of the exact learner over one of HVIL, 10 traces, six procedures."""
-    source = task(spec)
+    source = find_task(spec)
     traces = batch(source, 10)
     seconds = medians(
         {

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hvil.domains.task import task
+from hvil.data.tasks import find_task
 from hvil.experiments.bench.updates import DOMAINS, batch, learner
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.networks.php import Batch, Walk, prepare
@@ -18,7 +18,7 @@ from hvil.learners.objective.fused import fused_objective
 def profile(repeats: int) -> dict[str, float]:
     """Median milliseconds of each phase, in the order they run."""
     spec, count, graph, settings = DOMAINS["bubblesort"]
-    source = task(spec)
+    source = find_task(spec)
     traces = batch(source, count)
     hvil = learner(source, traces, graph, settings)
     assert isinstance(hvil, HvilLearner)

@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 
 from hvil.analysis.rollouts import roll_out
-from hvil.domains.task import task
+from hvil.data.tasks import find_task
 from hvil.experiments.bench.updates import batch, learner, update
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ def start_up() -> dict[str, float]:
 
 def throughput() -> dict[str, float]:
     """Seconds to generate, evaluate and roll out 1,000 traces."""
-    bubble, karel = task("bubblesort"), task("karel:F")
+    bubble, karel = find_task("bubblesort"), find_task("karel:F")
     lists, generation_bubble = _timed(lambda: bubble.demonstrations(1000, seed=1))
     grids, generation_karel = _timed(lambda: karel.demonstrations(1000, seed=1))
     sorter = learner(bubble, batch(bubble, 10), None, {"hidden": 100, "annotations": "use"})
@@ -76,7 +76,7 @@ def peak_memory_mb() -> float:
 
 def _rate(updates: int) -> float:
     torch.set_num_threads(1)
-    source = task("bubblesort")
+    source = find_task("bubblesort")
     traces = batch(source, 10)
     run = update(learner(source, traces, None, {"hidden": 100}), traces)
     run()

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from hvil.data.tasks import Task, find_task
 from hvil.data.traces import Traces
-from hvil.domains.task import Task, task
 from hvil.experiments.bench.timing import exponent, medians, padded_lstm_floor
 from hvil.learners import build
 from hvil.learners.config import Config, ModelSettings
@@ -45,7 +45,7 @@ def update(learner: Learner, traces: Traces, loss: Callable[..., Any] | None = N
 def domain_updates(name: str, repeats: int) -> dict[str, float]:
     """All alternatives on one domain, as milliseconds and ratios."""
     spec, count, graph, settings = DOMAINS[name]
-    source = task(spec)
+    source = find_task(spec)
     traces = batch(source, count)
     hvil = learner(source, traces, graph, settings)
     assert isinstance(hvil, HvilLearner)
@@ -74,7 +74,7 @@ def domain_updates(name: str, repeats: int) -> dict[str, float]:
 
 def growth_with_length(repeats: int) -> tuple[float, dict[int, float]]:
     """Exponent of the update's time over the length of the traces, and milliseconds at each length."""
-    source = task("bubblesort")
+    source = find_task("bubblesort")
     rng = np.random.default_rng(0)
     runs = {}
     for length in LENGTHS:
@@ -89,7 +89,7 @@ def growth_with_length(repeats: int) -> tuple[float, dict[int, float]]:
 
 def growth_with_procedures(repeats: int) -> tuple[float, dict[int, float]]:
     """Exponent of the update's time over the number of procedures, and milliseconds at each."""
-    source = task("karel:F")
+    source = find_task("karel:F")
     traces = batch(source, 10)
     runs = {str(n): update(learner(source, traces, g, {"hidden": 256}), traces) for n, g in PROCEDURES.items()}
     seconds = medians(runs, repeats)

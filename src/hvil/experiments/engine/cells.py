@@ -74,7 +74,7 @@ class Cell:
 
     def check(self) -> None:
         """Raise an `InputError` if the cell cannot be run."""
-        from hvil.domains.task import task
+        from hvil.data.tasks import find_task
         from hvil.machine.callgraph import call_graph
 
         if self.demos < 1 or self.test_traces < 1 or self.run < 0:
@@ -86,7 +86,7 @@ class Cell:
         split = split_settings(self.settings)
         if split.training.patience:
             raise InputError(f"{self.key}: a cell has no held-out traces, so there is no early stopping (patience)")
-        found = task(self.task)
+        found = find_task(self.task)
         if split.call_graph is not None:
             call_graph(split.call_graph, found.action_names)
 

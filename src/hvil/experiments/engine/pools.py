@@ -19,8 +19,8 @@ from jaxtyping import Bool, Int
 
 from hvil import __version__
 from hvil.data.sources import Data
+from hvil.data.tasks import Task, find_task
 from hvil.data.traces import Traces
-from hvil.domains.task import Task, task
 from hvil.gate.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def pooled_data(cell: "Cell") -> Data:
     """
     traces = pool(cell.task, cell.pool)
     training, test = split(traces.lengths, cell.demos, cell.test_traces, cell.percentile, cell.run)
-    return Data(traces[training], traces[test], task(cell.task))
+    return Data(traces[training], traces[test], find_task(cell.task))
 
 
 def split(
@@ -68,7 +68,7 @@ def pool(name: str, count: int) -> Traces:
     """The task's demonstrations, from the cache if they are there."""
     from hvil.data import trace_files as traces_io
 
-    found = task(name)
+    found = find_task(name)
     path = _path(found, count)
     with suppress(InputError):  # not there, or damaged: make it again
         return traces_io.load(path)

@@ -1,7 +1,7 @@
-"""What every domain offers (`Task`), and how a TASK string of the command line names one (`task`).
+"""Tasks: what every domain offers to the rest (`Task`), and the registry by which a TASK string names one.
 
-The terminate signal is documented here, for all domains. The domains themselves live in their own rooms and
-are imported only when asked for.
+The domains themselves are in `hvil.domains` or in other packages. This module imports none of them before it is asked
+for one, so that data does not depend on domains.
 
 The terminate signal. A program ends by an explicit step, the paper's `∅`. In stored traces it is implied: a
 trace has T actions and T+1 observations, and `∅` follows the last observation. In an environment it is the
@@ -9,45 +9,28 @@ last action: with the A actions of a domain the action space is `Discrete(A + 1)
 (`terminate_action`) ends the episode: `terminated` is true, nothing in the world changes, and
 `info["success"]` says whether the task was done. The reward is 1.0 at a successful end and 0.0 at every other
 step. A crash ends the episode too, without success.
+
+Letters: R rows (observations), D numbers of a flat observation.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-import gymnasium
 import numpy as np
 from jaxtyping import Float, Num
 
-from hvil.data.streams import Stream
+from hvil.data.streams import independent_seed
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
+from hvil.gate.registry import Registry
 
-TERMINATE = "terminate"
-"""The name of the extra action of every environment (the paper's `∅`)."""
-
-VALID_TASKS = (
-    "bubblesort (bubblesort:no-length, bubblesort:2-20), karel:A to karel:F, karel:FILE (a Karel program), "
-    "mnist-parity:P (such as mnist-parity:0.7, mnist-parity:0.7,full)"
-)
+if TYPE_CHECKING:
+    import gymnasium
 
 
 def terminate_action(action_names: Sequence[str]) -> int:
     """The number of the terminate action in the environment of a domain with these actions: the last one."""
     return len(action_names)
-
-
-def random_generator(seed: int) -> np.random.Generator:
-    """The generator of a seed; a negative seed is an `InputError`."""
-    if seed < 0:
-        raise InputError(f"seed {seed}: expected 0 or more")
-    return np.random.default_rng(seed)
-
-
-def independent_seed(seed: int) -> int:
-    """A seed for test traces, so that they are independent of the training traces of the same seed."""
-    if seed < 0:
-        raise InputError(f"seed {seed}: expected 0 or more")
-    return int(np.random.SeedSequence([seed, Stream.TEST_TRACES]).generate_state(1, np.uint64)[0])
 
 
 class Quantity(NamedTuple):
@@ -93,6 +76,11 @@ class Task(Protocol):
         """The call graph to learn when the user names none, as `hvil.machine.callgraph` reads it."""
 
     @property
+    def defaults(self) -> Mapping[str, Any]:
+        """Settings that suit this task, by their names; whatever a user gives overrides them."""
+        return {}
+
+    @property
     def quantities(self) -> tuple[Quantity, ...]:
         """What a flat observation says, for people who read a learned program; by default its columns."""
         return ()
@@ -117,23 +105,52 @@ class Task(Protocol):
         """Options for `environment.reset` that restore the initial state of trace `index`."""
 
 
-def task(spec: str) -> Task:
-    """The task that a TASK string names.
+class Domain(Protocol):
+    """A kind of task. The class of its tasks is the usual one: a class attribute and a class method are enough."""
+
+    @property
+    def forms(self) -> str:
+        """The TASK strings of this domain, for lists of valid tasks: `karel:A to karel:F, karel:FILE`."""
+
+    def from_argument(self, argument: str) -> Task:
+        """The task with this argument.
+
+        Args:
+            argument: what stands after the colon of a TASK string; empty if there is no colon.
+
+        Raises:
+            InputError: there is no such task; the message says what would be right.
+        """
+
+
+DOMAINS: Registry[Domain] = Registry(
+    "domain",
+    {
+        "bubblesort": "hvil.domains.bubblesort:BubbleSortTask",
+        "karel": "hvil.domains.karel:KarelTask",
+        "mnist-parity": "hvil.domains.mnist_parity:MnistParityTask",
+    },
+)
+"""All domains by the word before the colon of a TASK string."""
+
+
+class UnknownTask(InputError):
+    """A TASK string names no domain."""
+
+
+def find_task(spec: str) -> Task:
+    """The task that a TASK string names: a domain's name, and perhaps a colon and an argument.
 
     Raises:
-        InputError: no such task (the message lists the valid ones), or its argument is wrong.
+        UnknownTask: no such domain; the message lists the valid tasks.
+        InputError: the domain refuses the argument.
     """
-    kind, colon, argument = spec.partition(":")
-    if kind == "bubblesort" and (argument or not colon):
-        from hvil.domains.bubblesort.environment import BubbleSortTask
+    name, colon, argument = spec.partition(":")
+    if name not in DOMAINS.names() or (colon and not argument):
+        raise UnknownTask(f"{spec!r}: no such task; valid tasks: {valid_tasks()}")
+    return DOMAINS[name].from_argument(argument)
 
-        return BubbleSortTask.from_argument(argument) if argument else BubbleSortTask()
-    if kind == "karel" and argument:
-        from hvil.domains.karel import KarelTask
 
-        return KarelTask(argument)
-    if kind == "mnist-parity" and argument:
-        from hvil.domains.mnist_parity.environment import MnistParityTask
-
-        return MnistParityTask.from_argument(argument)
-    raise InputError(f"{spec!r}: no such task; valid tasks: {VALID_TASKS}")
+def valid_tasks() -> str:
+    """The TASK strings of all domains, in one line."""
+    return ", ".join(DOMAINS[name].forms for name in DOMAINS.names())
