@@ -15,8 +15,8 @@ import torch
 
 from hvil.data.inputs import suitable_inputs
 from hvil.data.traces import Traces
-from hvil.learners import build
-from hvil.learners.config import Config, ModelSettings
+from hvil.learners import build, settings_for
+from hvil.learners.config import Config
 
 BATCH = 64
 
@@ -34,7 +34,7 @@ def main() -> int:
     print("microseconds of one act: median, 99th percentile; of one environment in a batch of 64")
     slowest = 0.0
     for model in ("hvil", "lstm", "feedforward"):
-        settings = ModelSettings(model=model)  # type: ignore[arg-type]
+        settings = settings_for(model, {})
         policy = build(Config.of(traces, "tree:5x2", settings, inputs=suitable_inputs(traces))).policy()
         single = measured(policy, traces.observations, None, args.calls)
         batch = measured(policy, traces.observations, BATCH, max(args.calls // 20, 10)) / BATCH

@@ -70,22 +70,17 @@ def write(path: Path, steps: int) -> None:
 
 def train(path: Path, updates: int) -> None:
     """Train a feed-forward policy over the whole file, and print the peak memory in MB."""
+    from hvil.data.settings import DataSettings
     from hvil.data.sources import load_data
-    from hvil.learners.config import Config, DataSettings, ModelSettings, TrainingSettings
-    from hvil.training.run import fit_config
+    from hvil.training.fit import carry_out
+    from hvil.training.plan import make_plan
 
     settings = DataSettings(source=str(path), stream="yes", test_traces=100)
-    data = load_data(settings, 0)
+    data = load_data(str(path), settings, 0)
     assert data.stream is not None
     batch = max(len(data.stream) // updates, 1)  # one epoch: every row group is read
-    config = Config.of(
-        data.training,
-        "chain:1",
-        ModelSettings(model="feedforward"),
-        TrainingSettings(updates=updates, batch_size=min(batch, 200)),
-        settings,
-    )
-    fit_config(config, data)
+    given = {"model": "feedforward", "updates": updates, "batch_size": min(batch, 200)}
+    carry_out(make_plan(data, given, "chain:1", data_settings=settings), data)
     for update in range(updates, updates + 2 * len(data.stream) // 200, 50):
         data.stream.batch(update, 200)  # the row groups that the updates did not come to
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)

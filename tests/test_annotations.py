@@ -9,11 +9,12 @@ import torch
 from oracle import GRAPHS, make_learner, make_traces, random_sequences
 
 import hvil
-from hvil.data.traces import Annotations, Traces
 from hvil.data.tasks import find_task
-from hvil.learners.config import Config, ModelSettings
+from hvil.data.traces import Annotations, Traces
+from hvil.learners.config import Config
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.objective.estimators import ESTIMATORS
+from hvil.learners.settings import HvilSettings
 from hvil.machine import reference
 
 GRAPH = GRAPHS["restricted"]
@@ -131,7 +132,7 @@ def test_annotations_that_the_call_graph_does_not_allow_are_refused(stacks: list
     with pytest.raises(hvil.InputError, match=message):
         learner.loss(traces, np.random.default_rng(0), 0)
     with pytest.raises(hvil.InputError, match=message):
-        Config.of(traces, GRAPH, ModelSettings(annotations="use"))
+        Config.of(traces, GRAPH, HvilSettings(annotations="use"))
 
 
 def test_stacks_deeper_than_the_call_graph_allows_are_refused() -> None:
@@ -139,7 +140,7 @@ def test_stacks_deeper_than_the_call_graph_allows_are_refused() -> None:
     deep = Annotations(graph.procedures, np.array([[0, 1, 1]]), np.array([-1]))
     traces = replace(make_traces(graph, [[0]]), annotations=deep)
     with pytest.raises(hvil.InputError, match=r"trace 0, step 0: .*deeper than the call graph's maximum of 2"):
-        Config.of(traces, graph, ModelSettings(annotations="use"))
+        Config.of(traces, graph, HvilSettings(annotations="use"))
 
 
 def test_annotations_without_a_single_step_leave_all_to_inference() -> None:
@@ -157,7 +158,7 @@ def test_annotations_without_a_single_step_leave_all_to_inference() -> None:
 def sorting() -> tuple[HvilLearner, Traces]:
     source = find_task("bubblesort:2-4")
     traces = source.demonstrations(6, seed=0)
-    config = Config.of(traces, source.default_call_graph, ModelSettings(hidden=5, context=3, annotations="use"))
+    config = Config.of(traces, source.default_call_graph, HvilSettings(hidden=5, context=3, annotations="use"))
     return HvilLearner(config), traces
 
 

@@ -11,12 +11,13 @@ from rich.console import Console
 from hvil.analysis.boundaries import annotated_boundaries, boundary_score, inferred_boundaries, score
 from hvil.analysis.evaluation import contained, evaluate
 from hvil.analysis.rollouts import roll_out
-from hvil.data.traces import Annotations, Traces
 from hvil.data.tasks import find_task
+from hvil.data.traces import Annotations, Traces
 from hvil.gate.errors import InputError
-from hvil.learners import build
-from hvil.learners.config import Config, ModelSettings, TrainingSettings
+from hvil.learners import build, settings_for
+from hvil.learners.config import Config
 from hvil.learners.learner import Loss, Structure
+from hvil.learners.settings import HvilSettings, TrainingSettings
 from hvil.machine.callgraph import call_graph
 from hvil.machine.reference import replay, structure_from_stacks
 from hvil.training.loop import seeded, train
@@ -178,7 +179,7 @@ def test_teacher_forced_error_is_the_roll_out_error(model, name, settings):
         5 if model == "lstm" else 40, 0
     )
     test = domain.test_demonstrations(200, 0)
-    config = Config.of(training, domain.default_call_graph, ModelSettings(model=model, **settings))
+    config = Config.of(training, domain.default_call_graph, settings_for(model, settings))
     learner = seeded(0, lambda: build(config))
     updates = 200 if name == "bubblesort" else 100
     train(learner, training, TrainingSettings(updates=updates, learning_rate=1e-2))
@@ -193,7 +194,7 @@ def test_teacher_forced_error_is_the_roll_out_error(model, name, settings):
 def test_a_learner_that_infers_structure_is_scored_on_it():
     domain = find_task("bubblesort")
     training = domain.demonstrations(5, 0)
-    config = Config.of(training, domain.default_call_graph, ModelSettings(hidden=8, context=4))
+    config = Config.of(training, domain.default_call_graph, HvilSettings(hidden=8, context=4))
     with torch.random.fork_rng(devices=[]):
         learner = build(config)
     evaluation = evaluate(learner, training, task=domain, procedures=config.graph.procedures)

@@ -9,9 +9,10 @@ from strategies import ACTIONS
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners import build
-from hvil.learners.config import Config, ModelSettings
+from hvil.learners.config import Config
 from hvil.learners.exact_learner import ExactLearner
 from hvil.learners.learner import Learner
+from hvil.learners.settings import ExactSettings
 from hvil.machine import reference
 from hvil.machine.callgraph import call_graph
 
@@ -23,7 +24,7 @@ RECURSIVE = {
 
 def learner_for(traces: Traces, graph: object = RECURSIVE, **settings: object) -> ExactLearner:
     torch.manual_seed(0)
-    config = Config.of(traces, graph, ModelSettings(model="exact", hidden=8, **settings))
+    config = Config.of(traces, graph, ExactSettings(hidden=8, **settings))
     learner: Learner = build(config)
     assert isinstance(learner, ExactLearner)
     return learner.double()
@@ -94,7 +95,7 @@ def test_sparsity_and_limits_are_used() -> None:
 def test_annotations_are_refused() -> None:
     traces = random_traces(3, [0])
     with pytest.raises(InputError, match="cannot use annotations"):
-        build(Config.of(traces, "tree:2x2", ModelSettings(model="exact", annotations="use")))
+        build(Config.of(traces, "tree:2x2", ExactSettings(annotations="use")))
 
 
 def test_it_learns_a_program_with_a_repeated_part() -> None:
@@ -109,7 +110,7 @@ def test_it_learns_a_program_with_a_repeated_part() -> None:
         observations.append(seen)
     traces = Traces.from_episodes(observations, actions, ACTIONS)
     torch.manual_seed(0)
-    learner = ExactLearner(Config.of(traces, call_graph("tree:2x2", ACTIONS), ModelSettings(model="exact", hidden=32)))
+    learner = ExactLearner(Config.of(traces, call_graph("tree:2x2", ACTIONS), ExactSettings(hidden=32)))
     optimiser = torch.optim.Adam(learner.parameters(), lr=1e-2)
     for _ in range(120):
         optimiser.zero_grad()

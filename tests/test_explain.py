@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from table_policy import RETURN, TablePolicy, karel_policy, program_f
 
 import hvil
 from hvil.analysis.explain import Explanation, explain, karel_source, python_file
@@ -19,13 +20,12 @@ from hvil.analysis.explain.execution import Facts, agreement
 from hvil.analysis.explain.text import TextProgram, text_agreement
 from hvil.analysis.explain.vocabulary import identifiers, vocabulary
 from hvil.cli.main import main
+from hvil.data.tasks import Quantity, find_task
 from hvil.data.traces import Traces
 from hvil.domains.karel import PROGRAMS, execute, parse
-from hvil.data.tasks import Quantity, find_task
 from hvil.gate.errors import InputError
 from hvil.machine.batched import Tops
 from hvil.machine.callgraph import call_graph
-from table_policy import RETURN, TablePolicy, karel_policy, program_f
 
 Capture = pytest.CaptureFixture[str]
 KAREL_F = find_task("karel:F")

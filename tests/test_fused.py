@@ -6,8 +6,9 @@ import torch
 
 from hvil.data.tasks import find_task
 from hvil.learners import hvil as module
-from hvil.learners.config import Config, ModelSettings
+from hvil.learners.config import Config
 from hvil.learners.hvil import HvilLearner
+from hvil.learners.settings import HvilSettings
 
 
 def losses_and_gradients(learner, traces, fused, monkeypatch):
@@ -24,7 +25,7 @@ def losses_and_gradients(learner, traces, fused, monkeypatch):
 def test_fused_objective_equals_the_readable_one(estimator, annotations, frame_inputs, counter_limit, monkeypatch):
     source = find_task("bubblesort:2-4")
     traces = source.demonstrations(4, seed=0)
-    settings = ModelSettings(
+    settings = HvilSettings(
         estimator=estimator,
         annotations=annotations,
         frame_inputs=frame_inputs,

@@ -8,15 +8,16 @@ import pytest
 
 from hvil.analysis.gap import Gap, elbo_gap, exact_report
 from hvil.cli.main import main
+from hvil.data.tasks import find_task
 from hvil.data.trace_files import save
 from hvil.data.traces import Traces
-from hvil.data.tasks import find_task
 from hvil.gate.errors import InputError
 from hvil.learners.exact import inference as exact
 from hvil.learners.exact.step_table import Limits
 from hvil.learners.exact_learner import evaluated
 from hvil.learners.hvil import HvilLearner
-from hvil.training.run import Run, fit
+from hvil.training.fit import fit
+from hvil.training.run import Run
 
 SIGMAS = 4.5
 """So many standard errors make a false alarm in some trace as unlikely as 1 in 10,000."""

@@ -13,15 +13,16 @@ from strategies import graphs_and_actions
 from torch import Tensor
 
 from hvil import learners as models
-from hvil.data.traces import Traces
 from hvil.data.tasks import find_task
+from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
-from hvil.learners.config import Config, ModelSettings
+from hvil.learners.config import Config
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.naive import naive_loss, observation_rows, posterior_contexts
 from hvil.learners.networks.bank import MlpBank
 from hvil.learners.networks.php import prepare
 from hvil.learners.objective.estimators import ESTIMATORS, analytic_costs, sampled_costs
+from hvil.learners.settings import HvilSettings
 from hvil.machine import reference
 from hvil.machine.callgraph import CallGraph, call_graph
 
@@ -130,7 +131,7 @@ def test_leaves_in_open_loop_need_somebody_who_sees() -> None:
 def test_a_task_of_real_size_equals_the_naive_twin() -> None:
     source = find_task("bubblesort:3-4")
     traces = source.demonstrations(2, seed=0)
-    config = Config.of(traces, source.default_call_graph, ModelSettings(input_sparsity=0.03))
+    config = Config.of(traces, source.default_call_graph, HvilSettings(input_sparsity=0.03))
     torch.manual_seed(0)
     assert_equals_naive_twin(HvilLearner(config), traces)
 

@@ -10,18 +10,18 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import graphs_and_actions
 
 import hvil
 from hvil.analysis.structures import infer, segments
 from hvil.cli.main import main
+from hvil.data.tasks import find_task
 from hvil.data.trace_files import load, save
 from hvil.data.traces import Traces
-from hvil.data.tasks import find_task
 from hvil.gate.errors import InputError
 from hvil.learners.learner import Structure
 from hvil.machine.callgraph import CallGraph
 from hvil.machine.reference import replay, stacks_from_structure, structures
-from strategies import graphs_and_actions
 
 Capture = pytest.CaptureFixture[str]
 

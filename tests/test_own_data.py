@@ -17,10 +17,11 @@ from hvil.data.segments import annotations_from_boundaries, keep_annotations
 from hvil.data.trace_files import load, save
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
-from hvil.learners import build
-from hvil.learners.config import Config, ModelSettings
-from hvil.training.defaults import annotated_graph, default_call_graph
+from hvil.learners import build, settings_for
+from hvil.learners.config import Config
+from hvil.learners.settings import HvilSettings
 from hvil.training.inspection import inspect
+from hvil.training.plan import annotated_graph, suggested_call_graph
 
 MAPPING = ["--trace-column", "episode", "--step-column", "t", "--action-column", "move"]
 COLUMNS = ["--observation-columns", "x,goal,carrying,battery", "--annotation-column", "phase"]
@@ -115,7 +116,7 @@ def test_inputs_that_are_none_are_refused(value: object) -> None:
 @pytest.mark.parametrize("model", ["hvil", "lstm", "feedforward"])
 def test_every_model_acts_alike_along_traces_and_alone_with_inputs(log: Path, model: str) -> None:
     traces = read(log)
-    settings = ModelSettings(model=model, hidden=8, units=8, context=4)  # type: ignore[arg-type]
+    settings = settings_for(model, {"hidden": 8, "units": 8, "context": 4})
     learner = build(Config.of(traces, "tree:2x2", settings, inputs=suitable_inputs(traces)))
     assert np.isfinite(learner.loss(traces[:4], np.random.default_rng(0), 0).total.item())
     policy = learner.policy()
@@ -148,7 +149,7 @@ def test_segment_labels_become_procedures_below_the_root(log: Path) -> None:
         "root": "main",
         "procedures": {"main": {"calls": ["back", "there"]}, "back": {"calls": []}, "there": {"calls": []}},
     }
-    Config.of(traces, graph, ModelSettings(annotations="use"))
+    Config.of(traces, graph, HvilSettings(annotations="use"))
 
 
 def _changes(labels: np.ndarray) -> list[bool]:
@@ -186,9 +187,9 @@ def annotated_traces() -> Traces:
 
 def test_the_default_call_graph_follows_actions_and_traces(log: Path) -> None:
     traces = read(log)
-    assert default_call_graph(traces).graph == "tree:3x2"
-    assert "4 procedures, for 3 actions and 24 traces" in default_call_graph(traces).reason
-    assert default_call_graph(traces, annotated=True).graph == annotated_graph(traces.annotations)  # type: ignore[arg-type]
+    assert suggested_call_graph(traces).graph == "tree:3x2"
+    assert "4 procedures, for 3 actions and 24 traces" in suggested_call_graph(traces).reason
+    assert suggested_call_graph(traces, annotated=True).graph == annotated_graph(traces.annotations)  # type: ignore[arg-type]
 
 
 def test_a_csv_of_another_tool_fits_with_mapping_flags(
@@ -260,7 +261,7 @@ def test_a_fit_that_stops_early_says_so(log: Path, tmp_path: Path, capsys: pytes
 
 def test_boundaries_are_not_inferred_from_the_annotations_they_are_compared_with(log: Path) -> None:
     traces = read(log)
-    settings = ModelSettings(annotations="use", hidden=8, context=4)
+    settings = HvilSettings(annotations="use", hidden=8, context=4)
     learner = build(Config.of(traces, annotated_graph(traces.annotations), settings))  # type: ignore[arg-type]
     assert evaluate(learner, traces).boundaries[0].f1 < 1, "an untrained model cannot know them"
 

@@ -1,16 +1,15 @@
 """The baselines: their likelihood, and that acting and measuring are one computation."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
-from hvil.data.traces import Traces
 from hvil.data.tasks import find_task
+from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
+from hvil.learners import settings_for
 from hvil.learners.baselines import BaselineLearner, FeedForwardLearner, LstmLearner, StackRnnLearner
-from hvil.learners.config import Config, ModelSettings
+from hvil.learners.config import Config
 from hvil.learners.networks.convnet import ConvNet, image_layout, split_image
 
 LEARNERS = [LstmLearner, FeedForwardLearner, StackRnnLearner]
@@ -25,9 +24,12 @@ def random_traces(rng: np.random.Generator, count: int = 7) -> Traces:
     )
 
 
+NAMES = {LstmLearner: "lstm", FeedForwardLearner: "feedforward", StackRnnLearner: "stackrnn"}
+
+
 def learner(kind: type[BaselineLearner], traces: Traces, **settings: object) -> BaselineLearner:
     torch.manual_seed(0)
-    model = replace(ModelSettings(units=8), **settings)
+    model = settings_for(NAMES[kind], {"units": 8, **settings})
     return kind(Config.of(traces, "chain:1", model))
 
 

@@ -11,18 +11,30 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from toy_learner import toy_traces
 
 import hvil
 from hvil.cli.main import main
+from hvil.data.settings import DataSettings
 from hvil.data.sources import load_data, short_name
+from hvil.data.tasks import find_task
 from hvil.gate.errors import InputError
-from hvil.learners.config import Config, DataSettings, ModelSettings, TrainingSettings
+from hvil.learners import LEARNERS
+from hvil.learners.config import Config
+from hvil.learners.settings import HvilSettings, TrainingSettings
 from hvil.training.observers import read_metrics
-from hvil.training.presets import preset
-from toy_learner import toy_traces
 
 TRACES = toy_traces(20)
-QUICK: dict[str, Any] = {"model": "feedforward", "units": 8, "updates": 12, "batch_size": 5, "checkpoint_every": 5}
+QUICK: dict[str, Any] = {
+    "model": "feedforward",
+    "units": 8,
+    "updates": 12,
+    "batch_size": 5,
+    "checkpoint_every": 5,
+    "patience": 0,
+    "test_traces": 0,
+    "validation": 0.0,
+}
 FLAGS = ["--model", "feedforward", "--units", "8", "--updates", "12", "--batch-size", "5", "--checkpoint-every", "5"]
 KEYS = (
     "run",
@@ -81,7 +93,7 @@ def trace_file(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_a_run_directory_holds_what_the_design_says_and_loads_to_the_same_policy(finished: Path) -> None:
     names = {path.name for path in finished.iterdir()}
-    assert names == {"config.json", "model.safetensors", "checkpoint", "metrics.jsonl", "traces.npz"}
+    assert names == {"config.json", "model.safetensors", "checkpoint", "metrics.jsonl", "traces.npz", "test.npz"}
     run, again = hvil.load(finished), hvil.fit(TRACES[:15], **QUICK)
     assert again.path is None
     assert same_weights(run, again), "the same traces, settings and seed give the same weights"
@@ -157,7 +169,9 @@ def test_settings_are_checked(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="updates is -1"):
         hvil.fit(TRACES, updates=-1)
     with pytest.raises(InputError, match="without a call structure"):
-        hvil.fit(TRACES, annotations="use", **QUICK)
+        hvil.fit(TRACES, annotations="use", updates=1)
+    with pytest.raises(InputError, match="layers is a setting of lstm, not of hvil"):
+        hvil.fit(TRACES, layers=2)
     graph = {"root": "main", "procedures": {"main": {"actions": ["left"]}}}
     with pytest.raises(InputError, match="can emit 'right'"):
         hvil.fit(TRACES, graph, out=tmp_path / "never", **QUICK)
@@ -262,7 +276,7 @@ def test_a_file_that_names_its_task_is_tested_on_fresh_traces(tmp_path: Path) ->
 
     demonstrations = find_task("karel:A").demonstrations(6, 5)
     hvil.save_traces(demonstrations, tmp_path / "karel.npz")
-    data = load_data(DataSettings(str(tmp_path / "karel.npz"), 4, 9), seed=0)
+    data = load_data(tmp_path / "karel.npz", DataSettings(demos=4, test_traces=9), seed=0)
     assert data.task is not None
     assert data.test is not None
     assert len(data.test) == 9
@@ -319,9 +333,7 @@ def test_a_loss_that_is_not_finite_ends_with_code_1_and_the_last_good_checkpoint
 
 
 def test_a_config_survives_its_file() -> None:
-    config = Config.of(
-        TRACES, "tree:2x2", ModelSettings(hidden=7), TrainingSettings(clip=1.5), DataSettings("x.npz", 3)
-    )
+    config = Config.of(TRACES, "tree:2x2", HvilSettings(hidden=7), TrainingSettings(clip=1.5), DataSettings("x.npz", 3))
     again = Config.from_mapping(json.loads(json.dumps(config.to_mapping())), "config.json")
     assert again == config
     assert again.digest == config.digest
@@ -329,17 +341,12 @@ def test_a_config_survives_its_file() -> None:
     assert "clip" in str(config.difference(replace(config, training=TrainingSettings())))
 
 
-def test_presets_name_settings_that_exist() -> None:
-    known = {
-        *ModelSettings.__dataclass_fields__,
-        *TrainingSettings.__dataclass_fields__,
-        *DataSettings.__dataclass_fields__,
-    }
+def test_the_defaults_of_tasks_name_settings_that_exist() -> None:
+    names = {entry for name in LEARNERS.own for entry in LEARNERS[name].__dataclass_fields__}
+    names |= {*TrainingSettings.__dataclass_fields__, *DataSettings.__dataclass_fields__}
     for name in ("bubblesort", "bubblesort:no-length", "karel:F", "mnist-parity:0.7"):
-        assert preset(name)
-        assert preset(name).keys() <= known
-    assert preset(None) == {}
-    assert preset("minari") == {}
+        assert find_task(name).defaults
+        assert find_task(name).defaults.keys() <= names
 
 
 def test_sources_have_short_names() -> None:

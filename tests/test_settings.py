@@ -8,9 +8,11 @@ from typing import Any, Literal
 import pytest
 from small_traces import two_traces
 
+from hvil.data.settings import DataSettings
 from hvil.gate.errors import InputError
 from hvil.gate.settings import add_flags, from_flags, from_mapping, setting, to_mapping
-from hvil.learners.config import Config, DataSettings, ModelSettings, TrainingSettings
+from hvil.learners.config import Config
+from hvil.learners.settings import HvilSettings, TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class TestFlags:
 
 
 class TestMappings:
-    @pytest.mark.parametrize("kind", [ToySettings, ModelSettings, TrainingSettings, DataSettings])
+    @pytest.mark.parametrize("kind", [ToySettings, HvilSettings, TrainingSettings, DataSettings])
     def test_settings_come_back_from_json(self, kind: type) -> None:
         assert from_mapping(kind, to_mapping(kind()), "test") == kind()
 
@@ -88,7 +90,7 @@ class TestMappings:
 
 
 class TestConfig:
-    CONFIG = Config.of(two_traces(attributes={"task": "toy"}), "tree:2x2", ModelSettings(hidden=7))
+    CONFIG = Config.of(two_traces(attributes={"task": "toy"}), "tree:2x2", HvilSettings(hidden=7))
 
     def test_a_configuration_comes_back_from_json(self) -> None:
         value = json.loads(json.dumps(self.CONFIG.to_mapping()))
@@ -98,7 +100,7 @@ class TestConfig:
     @pytest.mark.parametrize(
         ("key", "value", "message"),
         [
-            ("format", 99, "not a configuration of format 1"),
+            ("format", 99, "not a configuration of format 2"),
             ("action_names", "ab", "action_names must be a list of names"),
             ("observation_shape", [0], "observation_shape must be a list of whole numbers"),
             ("task", 5, "task must be text"),

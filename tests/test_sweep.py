@@ -159,7 +159,7 @@ def test_learners_are_named_with_their_settings():
         ("lstm,lstm", "expected different learners"),
         ("updates=3,lstm", "comes before any learner"),
         ("lstm:fast", "is not LEARNER"),
-        ("gru", "model is 'gru'"),
+        ("gru", "'gru': no such learner"),
         ("lstm:units=many", "units is 'many'"),
         ("feedforward:best", "no better settings"),
     ],
@@ -250,7 +250,7 @@ def test_an_interrupted_comparison_continues_where_it_was(tmp_path):
     [
         (["--demos", "ten"], "--demos ten"),
         (["--runs", "0"], "--runs 0"),
-        (["--models", "gru"], "model is 'gru'"),
+        (["--models", "gru"], "'gru': no such learner"),
     ],
 )
 def test_compare_refuses_what_it_cannot_run(tmp_path, capsys, arguments, message):
@@ -260,7 +260,7 @@ def test_compare_refuses_what_it_cannot_run(tmp_path, capsys, arguments, message
 
 def test_a_plain_baseline_is_joined_by_its_best_settings(monkeypatch):
     best = {("karel", "lstm"): {"learning_rate": 0.003}}
-    monkeypatch.setattr("hvil.training.presets._BEST", best)
+    monkeypatch.setattr("hvil.experiments.best_found._BEST", best)
     names = [learner.name for learner in with_best(variants("hvil,lstm", "karel:A"), "karel:A")]
     assert names == ["hvil", "lstm", "lstm:best"]
     assert variants("lstm:best", "karel:A")[0].settings["learning_rate"] == 0.003

@@ -8,16 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from toy_learner import ToyLearner, toy_traces
 
 from hvil.gate.errors import InputError
-from hvil.learners.config import Config, ModelSettings, TrainingSettings
+from hvil.learners.config import Config
+from hvil.learners.settings import HvilSettings, TrainingSettings
 from hvil.training.checkpoints import Checkpoints
-from hvil.training.loop import intervals, seeded, train
-from toy_learner import ToyLearner, toy_traces
+from hvil.training.loop import Hooks, intervals, seeded, train
 
 TRACES = toy_traces()
 SETTINGS = TrainingSettings(updates=30, batch_size=5, evaluate_every=10, checkpoint_every=7)
-CONFIG = Config.of(TRACES, "chain:1", ModelSettings(hidden=8), SETTINGS)
+CONFIG = Config.of(TRACES, "chain:1", HvilSettings(hidden=8), SETTINGS)
 IDENTITY = {"configuration": "c", "data": "d"}
 
 
@@ -69,7 +70,7 @@ def test_training_learns_and_leaves_the_global_random_state_and_threads_alone() 
     before, threads = torch.get_rng_state(), torch.get_num_threads()
     model, recorder = learner(), Recorder()
     outcome = train(
-        model, TRACES, replace(SETTINGS, updates=600, learning_rate=0.02), evaluate=error, observers=[recorder]
+        model, TRACES, replace(SETTINGS, updates=600, learning_rate=0.02), Hooks(evaluate=error, observers=[recorder])
     )
     assert outcome.updates == 600
     assert recorder.records[-1]["error"] < recorder.records[0].get("error", 1.0)
@@ -117,15 +118,15 @@ def test_the_seed_alone_decides_the_result() -> None:
 def test_a_resumed_run_ends_with_the_same_bits(tmp_path: Path, stop_at: int, average: float) -> None:
     settings = replace(SETTINGS, average=average, clip=0.5)
     undisturbed, whole = learner(), Recorder()
-    train(undisturbed, TRACES, settings, evaluate=error, observers=[whole])
+    train(undisturbed, TRACES, settings, Hooks(evaluate=error, observers=[whole]))
 
     checkpoints = Checkpoints(tmp_path / "checkpoint", IDENTITY)
     first, second = Recorder(stop_at), Recorder()
     with pytest.raises(Stop):
-        train(learner(), TRACES, settings, evaluate=error, checkpoints=checkpoints, observers=[first])
+        train(learner(), TRACES, settings, Hooks(evaluate=error, checkpoints=checkpoints, observers=[first]))
     torch.randn(5)
     resumed = learner()
-    train(resumed, TRACES, settings, evaluate=error, checkpoints=checkpoints, resume=True, observers=[second])
+    train(resumed, TRACES, settings, Hooks(evaluate=error, checkpoints=checkpoints, observers=[second]), resume=True)
 
     at = second.begun[0]
     assert at == (stop_at - 1) // 7 * 7
@@ -140,7 +141,7 @@ def test_a_resumed_run_ends_with_the_same_bits(tmp_path: Path, stop_at: int, ave
 
 def test_the_last_two_checkpoints_are_kept(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path / "checkpoint", IDENTITY)
-    train(learner(), TRACES, SETTINGS, checkpoints=checkpoints)
+    train(learner(), TRACES, SETTINGS, Hooks(checkpoints=checkpoints))
     assert checkpoints.updates() == [28, 30]
     assert sorted(path.name for path in (tmp_path / "checkpoint").iterdir()) == ["00000028", "00000030"]
 
@@ -148,7 +149,7 @@ def test_the_last_two_checkpoints_are_kept(tmp_path: Path) -> None:
 def test_averaged_weights_are_used_at_the_end_and_for_evaluations() -> None:
     seen: list[list[np.ndarray]] = []
     model, plain = learner(), learner()
-    train(model, TRACES, replace(SETTINGS, average=0.9), evaluate=lambda m: (seen.append(weights(m)), {})[1])  # type: ignore[arg-type]
+    train(model, TRACES, replace(SETTINGS, average=0.9), Hooks(evaluate=lambda m: (seen.append(weights(m)), {})[1]))  # type: ignore[arg-type]
     train(plain, TRACES, SETTINGS)
     assert same(seen[-1], weights(model))
     assert not same(weights(plain), weights(model))
@@ -157,7 +158,7 @@ def test_averaged_weights_are_used_at_the_end_and_for_evaluations() -> None:
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path / "checkpoint", IDENTITY)
     with pytest.raises(FloatingPointError, match="nan at update 17; the checkpoint of update 14 is kept"):
-        train(learner(poison=16), TRACES, SETTINGS, checkpoints=checkpoints)
+        train(learner(poison=16), TRACES, SETTINGS, Hooks(checkpoints=checkpoints))
     snapshot = checkpoints.latest()
     assert snapshot is not None
     assert snapshot.update == 14
@@ -174,7 +175,7 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path: Path) -> None:
                     model.network[0].weight[0, 0] = float("inf")
 
     with pytest.raises(FloatingPointError, match=r"weights.network.0.weight .* update 14"):
-        train(model, TRACES, SETTINGS, checkpoints=checkpoints, observers=[Poison()])
+        train(model, TRACES, SETTINGS, Hooks(checkpoints=checkpoints, observers=[Poison()]))
     assert checkpoints.updates() == [7]
 
 
@@ -204,33 +205,33 @@ def spoil(path: Path, how: str) -> None:
 @pytest.mark.parametrize("how", ["truncated", "empty", "flipped", "missing", "json", "facts", "nan"])
 def test_a_damaged_checkpoint_is_refused_in_one_line_that_says_what_to_do(tmp_path: Path, how: str) -> None:
     checkpoints = Checkpoints(tmp_path / "checkpoint", IDENTITY)
-    train(learner(), TRACES, SETTINGS, checkpoints=checkpoints)
+    train(learner(), TRACES, SETTINGS, Hooks(checkpoints=checkpoints))
     spoil(tmp_path / "checkpoint" / "00000030", how)
     with pytest.raises(InputError, match="remove this directory to resume from update 28") as caught:
-        train(learner(), TRACES, SETTINGS, checkpoints=checkpoints, resume=True)
+        train(learner(), TRACES, SETTINGS, Hooks(checkpoints=checkpoints), resume=True)
     assert "\n" not in str(caught.value)
     assert checkpoints.updates() == [28, 30], "nothing is lost"
 
 
 def test_a_checkpoint_of_another_configuration_or_data_is_refused(tmp_path: Path) -> None:
     directory = tmp_path / "checkpoint"
-    train(learner(), TRACES, SETTINGS, checkpoints=Checkpoints(directory, IDENTITY))
+    train(learner(), TRACES, SETTINGS, Hooks(checkpoints=Checkpoints(directory, IDENTITY)))
     for what in IDENTITY:
         other = Checkpoints(directory, IDENTITY | {what: "x"})
         with pytest.raises(InputError, match=f"made with another {what}"):
-            train(learner(), TRACES, SETTINGS, checkpoints=other, resume=True)
+            train(learner(), TRACES, SETTINGS, Hooks(checkpoints=other), resume=True)
 
 
 def test_a_checkpoint_that_does_not_fit_the_model_is_refused(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path / "checkpoint", IDENTITY)
-    train(learner(), TRACES, SETTINGS, checkpoints=checkpoints)
-    wider = ToyLearner(replace(CONFIG, model=ModelSettings(hidden=9)))
+    train(learner(), TRACES, SETTINGS, Hooks(checkpoints=checkpoints))
+    wider = ToyLearner(replace(CONFIG, model=HvilSettings(hidden=9)))
     with pytest.raises(InputError, match="does not fit the model"):
-        train(wider, TRACES, SETTINGS, checkpoints=checkpoints, resume=True)
+        train(wider, TRACES, SETTINGS, Hooks(checkpoints=checkpoints), resume=True)
     with pytest.raises(InputError, match="not of these 11 traces"):
-        train(learner(), TRACES[:11], SETTINGS, checkpoints=checkpoints, resume=True)
+        train(learner(), TRACES[:11], SETTINGS, Hooks(checkpoints=checkpoints), resume=True)
     with pytest.raises(InputError, match="has 30 updates already"):
-        train(learner(), TRACES, replace(SETTINGS, updates=20), checkpoints=checkpoints, resume=True)
+        train(learner(), TRACES, replace(SETTINGS, updates=20), Hooks(checkpoints=checkpoints), resume=True)
 
 
 def test_intervals_default_to_about_ten_evaluations() -> None:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from hvil.data.trace_files import save as save_traces
     from hvil.data.traces import Annotations, Traces
     from hvil.machine.callgraph import CallGraph, call_graph
-    from hvil.training.run import Run, fit, load
+    from hvil.training.fit import fit
+    from hvil.training.run import Run, load
 
 _HOMES = {
     "Annotations": ("hvil.data.traces", "Annotations"),
@@ -23,7 +24,7 @@ _HOMES = {
     "Run": ("hvil.training.run", "Run"),
     "Traces": ("hvil.data.traces", "Traces"),
     "call_graph": ("hvil.machine.callgraph", "call_graph"),
-    "fit": ("hvil.training.run", "fit"),
+    "fit": ("hvil.training.fit", "fit"),
     "load": ("hvil.training.run", "load"),
     "load_traces": ("hvil.data.trace_files", "load"),
     "save_traces": ("hvil.data.trace_files", "save"),

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from hvil.data.traces import Annotations, Traces
-from hvil.learners.config import Config, ModelSettings
+from hvil.learners.config import Config
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.networks.bank import MlpBank, ModuleBank
 from hvil.learners.networks.php import prepare
 from hvil.learners.objective.elbo import Terms, elbo_terms
 from hvil.learners.objective.estimators import analytic_costs
+from hvil.learners.settings import HvilSettings
 from hvil.machine import reference
 from hvil.machine.arrays import Steps
 from hvil.machine.callgraph import CallGraph, call_graph
@@ -41,7 +42,7 @@ GRAPHS: dict[str, CallGraph] = {
 def make_learner(graph: CallGraph, shape: tuple[int, ...] = (WIDTH,), seed: int = 0, **settings: Any) -> HvilLearner:
     """A small learner whose weights are large enough for distributions that are far from uniform."""
     torch.manual_seed(seed)
-    model = ModelSettings(**{"hidden": 5, "context": 3, **settings})
+    model = HvilSettings(**{"hidden": 5, "context": 3, **settings})
     learner = HvilLearner(Config(graph.action_names, (), shape, graph, model))
     with torch.no_grad():
         for parameter in learner.parameters():

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from hvil.data.sources import Data
-from hvil.data.traces import Traces
 from hvil.data.tasks import Task, find_task
-from hvil.learners.config import Config, ModelSettings
+from hvil.data.traces import Traces
+from hvil.learners.config import Config
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.networks.runner import PhpStep, ProcedurePolicy
+from hvil.learners.settings import HvilSettings
 from hvil.machine import reference
 from hvil.training.run import Run
 
@@ -70,7 +71,7 @@ def scripted_run(
     """A bubble-sort run in which the traces of `mistakes` fail and the others succeed."""
     known = find_task(f"bubblesort:{lengths}")
     traces = known.demonstrations(count, seed=3)
-    config = Config.of(traces, known.default_call_graph, ModelSettings(hidden=8, context=4))
+    config = Config.of(traces, known.default_call_graph, HvilSettings(hidden=8, context=4))
     run = Run(config, ScriptedLearner(config, traces, mistakes), directory, updates=7, seconds=1.5)
     run.data = Data(traces, traces, known)
     return run, known

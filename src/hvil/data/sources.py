@@ -1,48 +1,64 @@
-"""Where a SOURCE's traces come from: a task's teacher, a trace file, a Minari data set; training and test apart."""
+"""From a source to data: a task's teacher, a trace file, a Minari data set or objects from Python become traces.
 
+`load_data` sets training, validation and test traces apart, in the same way for every kind of source. File formats are
+in `formats`; what is planned with the data is `hvil.training.plan`'s business.
+"""
+
+import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hvil.data import tasks
+from hvil.data.formats.minari import traces_from_minari
+from hvil.data.formats.parquet_reader import Columns, traces_from_table
 from hvil.data.segments import keep_annotations
+from hvil.data.settings import DataSettings
+from hvil.data.streaming import TraceStream, read_groups, should_stream, trace_counts
+from hvil.data.streams import Stream
 from hvil.data.tasks import Task, UnknownTask, valid_tasks
+from hvil.data.trace_files import load
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
-from hvil.learners.config import DataSettings
+from hvil.gate.progress import progress_bar
 
-if TYPE_CHECKING:
-    from hvil.data.formats.parquet_reader import Columns
-    from hvil.data.streaming import TraceStream
+Source = Any
+"""A TASK string, a path, `minari:ID`, `Traces`, a data frame (pandas, polars or anything else that Arrow can read), a
+Minari data set, or a list of (observations, actions), one pair a trace."""
 
-HELD_OUT = 0.2
+TEST_SHARE = 0.2
+"""Share of a file's traces that is held out for the test, at most."""
 FEWEST = 5
-"""Fewer traces than this are all needed for training."""
+"""Fewer traces than this are all needed for training: none is held out for early stopping."""
+FILES = (".npz", ".parquet", ".csv")
 
 
 class Data(NamedTuple):
-    """A source's traces."""
+    """The traces of a source, set apart by what they are for."""
 
     training: Traces
     test: Traces | None
-    """Fresh from the task's test stream, or held out; None if there are none."""
+    """Fresh from the task's teacher, or held out; None if there are none."""
     task: Task | None
     """Where a policy for these traces can be tried."""
     validation: Traces | None = None
     """Held out of the training set, for early stopping."""
-    stream: "TraceStream | None" = None
+    stream: TraceStream | None = None
     """Where batches come from if the data does not fit in memory; `training` is then a part of it."""
 
 
-def is_file(source: str) -> bool:
-    """Whether a SOURCE is a trace file or data set, as opposed to a task."""
-    return source.startswith("minari:") or Path(source).suffix in (".npz", ".parquet", ".csv")
+def is_file(source: Source) -> bool:
+    """Whether a source names a trace file or a Minari data set, as opposed to a task."""
+    return isinstance(source, os.PathLike) or (
+        isinstance(source, str) and (source.startswith("minari:") or Path(source).suffix in FILES)
+    )
 
 
 def find_task(source: str) -> Task:
-    """The task that a SOURCE names."""
+    """The task that a source names; if it names none, the error lists all kinds of sources."""
     try:
         return tasks.find_task(source)
     except UnknownTask as error:
@@ -62,76 +78,63 @@ def task_of(name: str | None) -> Task | None:
         return None
 
 
-def load_data(settings: DataSettings, seed: int) -> Data:
-    """The training and test traces of a source; the same settings and seed, the same traces.
+def load_data(
+    source: Source,
+    settings: DataSettings,
+    seed: int,
+    *,
+    test: Traces | None = None,
+    validation: Traces | None = None,
+) -> Data:
+    """The traces of a source; the same source, settings and seed give the same traces.
 
-    A task's test traces are drawn afresh, and so are those of a file that says which task it is from. Of any other
-    file `test_traces`, but at most a fifth, are held out, chosen by the seed; or all but `demos` if that is given. The
-    share `validation` of what is then left is for early stopping.
+    A task's test traces are drawn afresh, and so are those of traces that say which task they are from. Of any others
+    `test_traces`, but at most a fifth, are held out, drawn by the seed; or all but `demos` if that is given. The share
+    `validation` of the rest is for early stopping.
+
+    Args:
+        source: where the traces come from.
+        settings: how many traces, which columns.
+        seed: of the draws.
+        test: traces to test on, instead of held-out ones.
+        validation: traces to stop early by, instead of held-out ones.
+
+    Raises:
+        InputError: the source does not exist, or its traces cannot be used.
     """
-    if is_file(settings.source):
-        return _from_file(settings, seed)
-    found = find_task(settings.source)
-    if settings.demos < 1:
-        raise InputError(f"--demos {settings.demos}: a task needs at least 1 demonstration to learn from")
-    training = keep_annotations(drawn(found, settings.demos, seed), settings.annotated_fraction, seed)
-    test = drawn(found, settings.test_traces, seed, test=True) if settings.test_traces else None
-    return Data(training, test, found)
+    if isinstance(source, str) and not is_file(source):
+        data = _from_task(find_task(source), settings, seed)
+        return data._replace(test=data.test if test is None else test, validation=validation)
+    if is_file(source) and (settings.stream == "yes" or (settings.stream == "auto" and should_stream(source))):
+        return _streamed(Path(source), settings, seed)
+    return _split(traces_from(source, columns_of(settings)), settings, seed, str_of(source), test, validation)
 
 
-def drawn(found: Task, count: int, seed: int, test: bool = False) -> Traces:
-    """A task's demonstrations, with a progress bar while they are drawn."""
-    from hvil.gate.progress import progress_bar
+def traces_from(source: Source, columns: Columns) -> Traces:
+    """Traces from a path or an object; what cannot be traces is an `InputError` that says what can."""
+    if isinstance(source, Traces):
+        return source
+    if is_file(source):
+        return load(source, columns)
+    if hasattr(source, "iterate_episodes"):
+        return traces_from_minari(source)
+    if hasattr(source, "__arrow_c_stream__"):
+        import pyarrow as pa  # for start-up speed: only data frames need it
 
-    kind = "test traces" if test else "demonstrations"
-    with progress_bar(f"{kind} of {found.name}", count) as progress:
-        return (found.test_demonstrations if test else found.demonstrations)(count, seed, progress)
-
-
-def _from_file(settings: DataSettings, seed: int) -> Data:
-    from hvil.data.streaming import should_stream
-    from hvil.data.trace_files import load
-
-    if settings.stream == "yes" or (settings.stream == "auto" and should_stream(settings.source)):
-        return _streamed(settings, seed)
-    traces = load(settings.source, columns_of(settings))
-    if settings.demos > len(traces):
-        raise InputError(f"{settings.source}: --demos {settings.demos}, but there are only {len(traces)} traces")
-    found = task_of(traces.attributes.get("task"))
-    if found is not None and found.action_names == traces.action_names:
-        training = traces[: settings.demos] if settings.demos else traces
-        training = keep_annotations(training, settings.annotated_fraction, seed)
-        test = drawn(found, settings.test_traces, seed, test=True) if settings.test_traces else None
-        if test is None or test.observation_shape == traces.observation_shape:
-            return Data(training, test, found)
-    held = len(traces) - settings.demos if settings.demos else int(HELD_OUT * len(traces))
-    held = min(settings.test_traces, held)
-    order = np.random.default_rng([seed, 2]).permutation(len(traces))
-    count = settings.demos or len(traces) - held
-    test = traces[np.sort(order[count : count + held])] if held else None
-    training, validation = split_validation(traces[np.sort(order[:count])], settings.validation, seed)
-    return Data(keep_annotations(training, settings.annotated_fraction, seed), test, None, validation)
-
-
-def _streamed(settings: DataSettings, seed: int) -> Data:
-    """Held-out traces from the last row group, a part of the rest in memory, and all the rest as a stream."""
-    from hvil.data.streaming import TraceStream, read_groups, trace_counts
-
-    path = Path(settings.source)
-    groups = np.arange(len(trace_counts(path)))
-    if len(groups) < 2:
-        raise InputError(f"{path}: has one row group and fits in memory; leave out --stream")
-    if settings.demos or settings.annotated_fraction < 1:
-        raise InputError("--demos and --annotated-fraction need the traces in memory; they do not go with --stream")
-    part, held_out = read_groups(path, groups[:1]), read_groups(path, groups[-1:])
-    test, validation = split_validation(held_out, 0.5, seed)
-    return Data(
-        part,
-        test[: settings.test_traces] if settings.test_traces else None,
-        task_of(part.attributes.get("task")),
-        None if validation is None else validation[: max(settings.test_traces, 1)],
-        TraceStream(path, groups[:-1], seed),
+        return traces_from_table(pa.table(source), columns)
+    if isinstance(source, list | tuple) and all(_is_pair(entry) for entry in source):
+        return _from_pairs(source)
+    raise InputError(
+        f"traces cannot be made from {type(source).__name__}; expected a path, a task's name, Traces, a data frame, a "
+        "Minari data set or a list of (observations, actions)"
     )
+
+
+def drawn(task: Task, count: int, seed: int, test: bool = False) -> Traces:
+    """Demonstrations of a task, with a progress bar while they are drawn."""
+    kind = "test traces" if test else "demonstrations"
+    with progress_bar(f"{kind} of {task.name}", count) as progress:
+        return (task.test_demonstrations if test else task.demonstrations)(count, seed, progress)
 
 
 def split_validation(traces: Traces, share: float, seed: int) -> tuple[Traces, Traces | None]:
@@ -139,21 +142,100 @@ def split_validation(traces: Traces, share: float, seed: int) -> tuple[Traces, T
     count = max(round(share * len(traces)), 1) if share and len(traces) >= FEWEST else 0
     if not count:
         return traces, None
-    order = np.random.default_rng([seed, 4]).permutation(len(traces))
+    order = Stream.VALIDATION.generator(seed).permutation(len(traces))
     return traces[np.sort(order[count:])], traces[np.sort(order[:count])]
 
 
-def columns_of(settings: DataSettings) -> "Columns":
+def columns_of(settings: DataSettings) -> Columns:
     """Which columns of a table mean what."""
-    from hvil.data.formats.parquet_reader import Columns
-
     observations = tuple(name.strip() for name in settings.observation_columns.split(",") if name.strip())
     return Columns(
-        settings.trace_column, settings.step_column, settings.action_column, observations, settings.annotation_column
+        trace=settings.trace_column,
+        step=settings.step_column,
+        action=settings.action_column,
+        observations=observations,
+        annotation=settings.annotation_column,
     )
 
 
-def short_name(source: str) -> str:
-    """A SOURCE as part of a file name."""
-    name = Path(source).stem if is_file(source) and not source.startswith("minari:") else source
+def short_name(source: Source) -> str:
+    """A source as part of a file's name."""
+    text = str_of(source)
+    name = Path(text).stem if is_file(source) and not text.startswith("minari:") else text
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"
+
+
+def str_of(source: Source) -> str:
+    """The name or path of a source; `the traces` for objects from Python."""
+    return str(source) if isinstance(source, str | os.PathLike) else "the traces"
+
+
+def _from_task(task: Task, settings: DataSettings, seed: int) -> Data:
+    if settings.demos < 1:
+        raise InputError(f"--demos {settings.demos}: a task needs at least 1 demonstration to learn from")
+    training = keep_annotations(drawn(task, settings.demos, seed), settings.annotated_fraction, seed)
+    test = drawn(task, settings.test_traces, seed, test=True) if settings.test_traces else None
+    return Data(training=training, test=test, task=task)
+
+
+def _split(
+    traces: Traces, settings: DataSettings, seed: int, name: str, test: Traces | None, validation: Traces | None
+) -> Data:
+    """Set given traces apart; sets that the caller brings are taken as they are, and nothing is held out for them."""
+    if settings.demos > len(traces):
+        raise InputError(f"{name}: --demos {settings.demos}, but there are only {len(traces)} traces")
+    task = task_of(traces.attributes.get("task"))
+    if task is not None and task.action_names == traces.action_names:
+        training = traces[: settings.demos] if settings.demos else traces
+        training = keep_annotations(training, settings.annotated_fraction, seed)
+        fresh = drawn(task, settings.test_traces, seed, test=True) if settings.test_traces and test is None else test
+        if fresh is None or fresh.observation_shape == traces.observation_shape:
+            return Data(training=training, test=fresh, task=task, validation=validation)
+    held_out = len(traces) - settings.demos if settings.demos else int(TEST_SHARE * len(traces))
+    held_out = min(settings.test_traces, held_out) if test is None else 0
+    order = Stream.HELD_OUT.generator(seed).permutation(len(traces))
+    count = settings.demos or len(traces) - held_out
+    if test is None and held_out:
+        test = traces[np.sort(order[count : count + held_out])]
+    training = traces[np.sort(order[:count])]
+    if validation is None:
+        training, validation = split_validation(training, settings.validation, seed)
+    training = keep_annotations(training, settings.annotated_fraction, seed)
+    return Data(training=training, test=test, task=None, validation=validation)
+
+
+def _streamed(path: Path, settings: DataSettings, seed: int) -> Data:
+    """The last row group is held out, the first is kept in memory, and all but the last come as a stream."""
+    groups = np.arange(len(trace_counts(path)))
+    if len(groups) < 2:
+        raise InputError(f"{path}: has one row group and fits in memory; leave out --stream")
+    if settings.demos or settings.annotated_fraction < 1:
+        raise InputError("--demos and --annotated-fraction need the traces in memory; they do not go with --stream")
+    in_memory, held_out = read_groups(path, groups[:1]), read_groups(path, groups[-1:])
+    test, validation = split_validation(held_out, 0.5, seed)
+    return Data(
+        training=in_memory,
+        test=test[: settings.test_traces] if settings.test_traces else None,
+        task=task_of(in_memory.attributes.get("task")),
+        validation=None if validation is None else validation[: max(settings.test_traces, 1)],
+        stream=TraceStream(path, groups[:-1], seed),
+    )
+
+
+def _is_pair(entry: Any) -> bool:
+    return isinstance(entry, Sequence) and len(entry) == 2
+
+
+def _from_pairs(pairs: Sequence[Sequence[Any]]) -> Traces:
+    """Traces from (observations, actions) pairs; actions are numbers, or names in any order."""
+    actions = [np.asarray(pair[1]) for pair in pairs]
+    names: tuple[str, ...]
+    if actions and all(array.dtype.kind in "US" for array in actions):
+        names = tuple(sorted({str(name) for array in actions for name in array}))
+        numbers = {name: number for number, name in enumerate(names)}
+        actions = [np.array([numbers[str(name)] for name in array], dtype=np.int64) for array in actions]
+    else:
+        if not all(array.dtype.kind in "iu" for array in actions):
+            raise InputError("actions must be whole numbers or names")
+        names = tuple(str(number) for number in range(max((int(a.max(initial=0)) for a in actions), default=0) + 1))
+    return Traces.from_episodes([np.asarray(pair[0]) for pair in pairs], actions, names)

@@ -4,9 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hvil.experiments.engine.cells import split_settings
+from hvil.data.tasks import find_task
+from hvil.experiments.best_found import best_found
 from hvil.gate.errors import InputError
-from hvil.training.presets import best_found, preset
+from hvil.training.plan import check_settings, task_defaults
 
 BEST = "best"
 """`lstm:best` is the LSTM with the best settings found for the task (see docs/baselines.md)."""
@@ -28,13 +29,12 @@ def variants(text: str, task: str, overrides: Mapping[str, Any] | None = None) -
     for words in _split(text):
         model, *assignments = words
         best = _best(task, model) if BEST in assignments else {}
-        settings = {"model": model, **preset(task, model), **best, **(overrides or {})}
-        settings.pop("demos", None)
+        settings = {"model": model, **task_defaults(find_task(task), model), **best, **(overrides or {})}
         for assignment in assignments:
             name, _, value = assignment.partition("=")
             if assignment != BEST:
                 settings[name] = _value(value)
-        split_settings(settings)
+        check_settings(settings)
         found.append(Variant(f"{model}:{','.join(assignments)}" if assignments else model, settings))
     names = [variant.name for variant in found]
     if not names or len(set(names)) < len(names):

@@ -29,6 +29,11 @@ class Registry(Generic[T]):
         self._own = dict(own)
         self._registered: dict[str, T] = {}
 
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The names of our own objects."""
+        return tuple(self._own)
+
     def register(self, name: str, thing: T) -> T:
         """Add an object under a name of its own, for this process."""
         if name in self.names():

@@ -17,9 +17,11 @@ def setting(default: Any, doc: str, *, low: int | float | None = None, high: int
     return field(default=default, metadata={"doc": doc, "low": low, "high": high})
 
 
-def add_flags(parser: argparse.ArgumentParser, kind: type, leave_out: Sequence[str] = ()) -> None:
-    """One flag a field; a flag that is not given stays None, so that a task's own default can stand in."""
-    group = parser.add_argument_group(kind.__name__.removesuffix("Settings").lower() + " settings")
+def add_flags(
+    parser: argparse.ArgumentParser, kind: type, leave_out: Sequence[str] = (), title: str | None = None
+) -> None:
+    """Add one flag for each field; a flag that is not given stays None, so that the planner can choose."""
+    group = parser.add_argument_group(title or kind.__name__.removesuffix("Settings").lower() + " settings")
     for name, entry, inner in _entries(kind):
         if name in leave_out:
             continue

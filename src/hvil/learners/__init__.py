@@ -1,21 +1,40 @@
-"""The learners: HVIL, exact inference, and the baselines. Each is imported only when it is asked for."""
+"""The learners: their settings, networks, objectives, and one module each. A learner is imported when it is built.
 
+`LEARNERS` holds the settings class of each learner by name. A user's own is added with `LEARNERS.register`, or with an
+entry point of the group `hvil.learners`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
 from importlib import import_module
-from typing import cast
+from typing import Any, cast
 
-from hvil.learners.config import Config
-from hvil.learners.learner import Learner
+from hvil.gate.registry import Registry
+from hvil.learners.settings import LearnerSettings
 
-_HOMES = {
-    "hvil": ("hvil.learners.hvil", "HvilLearner"),
-    "exact": ("hvil.learners.exact_learner", "ExactLearner"),
-    "lstm": ("hvil.learners.baselines", "LstmLearner"),
-    "feedforward": ("hvil.learners.baselines", "FeedForwardLearner"),
-    "stackrnn": ("hvil.learners.baselines", "StackRnnLearner"),
-}
+LEARNERS: Registry[type[LearnerSettings]] = Registry(
+    "learner",
+    {
+        "hvil": "hvil.learners.settings:HvilSettings",
+        "exact": "hvil.learners.settings:ExactSettings",
+        "lstm": "hvil.learners.settings:LstmSettings",
+        "feedforward": "hvil.learners.settings:FeedForwardSettings",
+        "stackrnn": "hvil.learners.settings:StackRnnSettings",
+    },
+)
 
 
-def build(config: Config) -> Learner:
+def settings_for(learner: str, values: Mapping[str, Any]) -> LearnerSettings:
+    """The settings of a learner out of values for several learners: those that it does not have are left out."""
+    kind = LEARNERS[learner]
+    names = {entry.name for entry in fields(kind)}
+    return kind(**{name: value for name, value in values.items() if name in names})
+
+
+def build(config: Any) -> Any:
     """A new learner of the configured kind; torch's random state decides its initial weights."""
-    module, name = _HOMES[config.model.model]
-    return cast(Learner, getattr(import_module(module), name)(config))
+    home = type(config.model).home
+    if isinstance(home, str):
+        module, _, name = home.partition(":")
+        home = cast(Any, getattr(import_module(module), name))
+    return home(config)

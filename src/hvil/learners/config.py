@@ -1,112 +1,27 @@
-"""Everything that determines a run beside its data: what the model is, how it is trained. Saved as JSON with it."""
+"""The configuration of a run: spaces, call graph, and the settings of learner, training and data.
+
+It is saved as `config.json` in the run directory. Who decides the settings is `hvil.training.plan`.
+"""
 
 import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from hvil.data.inputs import Inputs
+from hvil.data.settings import DataSettings
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
-from hvil.gate.settings import from_mapping, setting, to_mapping
+from hvil.gate.settings import from_mapping, to_mapping
+from hvil.learners import LEARNERS
+from hvil.learners.settings import HvilSettings, LearnerSettings, TrainingSettings
 from hvil.machine.arrays import guide
 from hvil.machine.callgraph import CallGraph, call_graph
 
-FORMAT = 1
-
-
-@dataclass(frozen=True)
-class ModelSettings:
-    """The learner: its networks and its objective."""
-
-    model: Literal["hvil", "exact", "lstm", "feedforward", "stackrnn"] = setting("hvil", "the learner")
-    network: Literal["mlp", "convnet"] = setting("mlp", "network of a procedure, and encoder of observations")
-    encoder: Literal["separate", "shared"] = setting(
-        "separate", "the ConvNet that sees images: one for each procedure and the posterior, or one for all of them"
-    )
-    hidden: int = setting(100, "hidden units of each procedure", low=1, high=65536)
-    frame_inputs: Literal["both", "counter", "last", "none"] = setting(
-        "both", "what a procedure sees of its frame: its step counter, its last step, both or neither"
-    )
-    counter_limit: int = setting(0, "counters up to this number are also given one-hot (0: only raw)", low=0, high=1000)
-    context: int = setting(32, "units of each direction of the posterior's LSTM", low=1, high=65536)
-    open_loop_leaves: bool = setting(
-        False, "procedures that call no other see their frame only, no observations: fixed sequences of actions"
-    )
-    posterior_sees: Literal["all", "no-future", "no-final"] = setting(
-        "all",
-        "what the posterior sees: the whole trace; only the past (a forward LSTM); or all but the last observation",
-    )
-    estimator: Literal["rao-blackwell", "analytic", "score"] = setting("rao-blackwell", "gradient estimator")
-    entropy_weight: float = setting(1.0, "initial weight of the posterior's entropy in the cost", low=0)
-    entropy_decay: float = setting(0.7, "factor by which the entropy weight falls", low=0, high=1)
-    entropy_decay_interval: int = setting(5000, "updates between two falls of the entropy weight", low=1)
-    entropy_final: float = setting(
-        0.0,
-        "what the entropy weight falls to; below 0 the posterior is driven to one structure a trace",
-        low=-1,
-        high=1,
-    )
-    input_sparsity: float = setting(
-        0.0, "group-lasso penalty on the input columns of the policy's procedures, against a batch's summed cost", low=0
-    )
-    longest_span: int = setting(
-        0, "exact learner: leave out call structures in which a procedure is active for more actions (0: none)", low=0
-    )
-    largest_counter: int = setting(
-        0, "exact learner: leave out call structures in which a procedure takes more steps (0: none)", low=0
-    )
-    annotations: Literal["ignore", "use"] = setting("ignore", "call structure that comes with the data")
-    units: int = setting(64, "units of a recurrent baseline and of the MLPs around it", low=1, high=65536)
-    layers: int = setting(2, "layers of the LSTM baseline", low=1, high=64)
-    last_action: bool = setting(True, "a baseline also sees the action before")
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """The loop: how long, how fast, and when to look."""
-
-    updates: int = setting(2000, "number of updates", low=0)
-    batch_size: int = setting(10, "traces in a batch", low=1)
-    learning_rate: float = setting(1e-3, "Adam's learning rate", low=0)
-    weight_decay: float = setting(1e-3, "Adam's weight decay", low=0)
-    clip: float = setting(0.0, "largest norm of the gradient (0: no clipping)", low=0)
-    average: float = setting(0.0, "decay of a running average of the weights, used at the end (0: none)", low=0, high=1)
-    evaluate_every: int = setting(0, "updates between two evaluations (0: about ten in all)", low=0)
-    patience: int = setting(
-        0, "evaluations without a better held-out likelihood before training stops, the best kept (0: go on)", low=0
-    )
-    checkpoint_every: int = setting(0, "updates between two checkpoints (0: with each evaluation)", low=0)
-    seed: int = setting(0, "seed of everything random", low=0, high=2**63 - 1)
-    threads: int = setting(1, "threads of the linear algebra; small matrices are fastest on one", low=1, high=1024)
-    device: str = setting("cpu", "where the networks are computed: cpu or cuda")
-
-
-@dataclass(frozen=True)
-class DataSettings:
-    """Which traces a run is trained and tested on; recorded with it, so that they can be found again."""
-
-    source: str = setting("", "a task, an .npz, .parquet or .csv file, or minari:ID; empty: traces given from Python")
-    demos: int = setting(0, "training traces (0: of a file all but the test traces)", low=0)
-    test_traces: int = setting(500, "test traces", low=0)
-    validation: float = setting(0.1, "share of a file's training traces held out for early stopping", low=0, high=0.5)
-    stream: Literal["auto", "yes", "no"] = setting(
-        "auto", "train from a Parquet file of ours a few row groups at a time (auto: if it is larger than 1 GB)"
-    )
-    trace_column: str = setting("trace", "column of a Parquet or CSV file that says which trace a row belongs to")
-    step_column: str = setting("step", "column with the order of a trace's rows (may be missing)")
-    action_column: str = setting("action", "column with the action")
-    observation_columns: str = setting(
-        "", "columns with the observation, separated by commas (empty: all named observation.NAME)"
-    )
-    annotation_column: str = setting(
-        "stack", "column with the call structure: lists of procedure names, or labels of segments"
-    )
-    annotated_fraction: float = setting(
-        1.0, "fraction of the training traces that keep the call structure they came with", low=0, high=1
-    )
+FORMAT = 2
+"""Format 1 (version 0.1) kept the settings of all learners in one object; it is still read."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +32,8 @@ class Config:
     observation_names: tuple[str, ...]
     observation_shape: tuple[int, ...]
     graph: CallGraph
-    model: ModelSettings = field(default_factory=ModelSettings)
+    model: Any = field(default_factory=HvilSettings)
+    """The settings of the learner, an instance of its own class of `LearnerSettings`."""
     training: TrainingSettings = field(default_factory=TrainingSettings)
     task: str | None = None
     data: DataSettings = field(default_factory=DataSettings)
@@ -128,7 +44,7 @@ class Config:
     def of(
         traces: Traces,
         graph: str | Mapping[str, Any] | CallGraph,
-        model: ModelSettings | None = None,
+        model: LearnerSettings | None = None,
         training: TrainingSettings | None = None,
         data: DataSettings | None = None,
         inputs: Inputs | None = None,
@@ -136,29 +52,29 @@ class Config:
         """The configuration for a data set."""
         built = call_graph(graph, traces.action_names)
         built.check_actions(traces.actions)
-        if model is not None and model.annotations == "use":
+        if model is not None and model.uses_annotations:
             guide(built, traces)  # a structure that the graph does not allow is refused before anything begins
         return Config(
-            traces.action_names,
-            traces.observation_names,
-            traces.observation_shape,
-            built,
-            model or ModelSettings(),
-            training or TrainingSettings(),
-            traces.attributes.get("task"),
-            data or DataSettings(),
-            inputs,
+            action_names=traces.action_names,
+            observation_names=traces.observation_names,
+            observation_shape=traces.observation_shape,
+            graph=built,
+            model=model or HvilSettings(),
+            training=training or TrainingSettings(),
+            task=traces.attributes.get("task"),
+            data=data or DataSettings(),
+            inputs=inputs,
         )
+
+    @property
+    def learner(self) -> str:
+        """The name of the learner."""
+        return str(self.model.learner)
 
     @property
     def input_width(self) -> int:
         """How many numbers the networks see of an observation."""
         return math.prod(self.observation_shape) if self.inputs is None else self.inputs.width
-
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        """A name for each of them; none if the columns have none and are given as they are."""
-        return self.observation_names if self.inputs is None else self.inputs.names(self.observation_names)
 
     def check(self, traces: Traces, where: str = "the traces") -> None:
         """Reject traces whose actions or observations are not the model's."""
@@ -197,6 +113,7 @@ class Config:
             "observation_names": list(self.observation_names),
             "observation_shape": list(self.observation_shape),
             "call_graph": self.graph.to_mapping(),
+            "learner": self.learner,
             "model": to_mapping(self.model),
             "training": to_mapping(self.training),
             "data": to_mapping(self.data),
@@ -206,8 +123,8 @@ class Config:
     @staticmethod
     def from_mapping(value: Any, where: str) -> "Config":
         """Read `config.json`'s contents."""
-        if not isinstance(value, Mapping) or value.get("format") != FORMAT:
-            raise InputError(f"{where}: not a configuration of format {FORMAT}")
+        if not isinstance(value, Mapping) or value.get("format") not in (1, FORMAT):
+            raise InputError(f"{where}: not a configuration of format {FORMAT}, or of the older format 1")
         names = _texts(value, "action_names", where)
         shape = value.get("observation_shape")
         if not isinstance(shape, list) or not all(isinstance(n, int) and 0 < n < 2**31 for n in shape):
@@ -221,16 +138,45 @@ class Config:
             if len(inputs.values) != math.prod(shape):
                 raise InputError(f"{where}: inputs of {len(inputs.values)} columns for observations of shape {shape}")
         return Config(
-            names,
-            _texts(value, "observation_names", where),
-            tuple(shape),
-            _graph(value.get("call_graph"), names, where),
-            from_mapping(ModelSettings, value.get("model"), f"{where}: model"),
-            from_mapping(TrainingSettings, value.get("training"), f"{where}: training"),
-            task,
-            from_mapping(DataSettings, value.get("data", {}), f"{where}: data"),
-            inputs,
+            action_names=names,
+            observation_names=_texts(value, "observation_names", where),
+            observation_shape=tuple(shape),
+            graph=_graph(value.get("call_graph"), names, where),
+            model=_model(value, where),
+            training=from_mapping(TrainingSettings, value.get("training"), f"{where}: training"),
+            task=task,
+            data=from_mapping(DataSettings, value.get("data", {}), f"{where}: data"),
+            inputs=inputs,
         )
+
+
+def _model(value: Mapping[str, Any], where: str) -> LearnerSettings:
+    """The learner's settings; of format 1 only those that the learner reads."""
+    settings = value.get("model")
+    if value["format"] == FORMAT:
+        name = value.get("learner")
+    else:
+        name, settings = _of_format_1(settings, where)
+    if not isinstance(name, str):
+        raise InputError(f"{where}: learner must be a name")
+    try:
+        kind = LEARNERS[name]
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    return from_mapping(kind, settings, f"{where}: model")
+
+
+def _of_format_1(settings: Any, where: str) -> tuple[Any, dict[str, Any]]:
+    """The learner's name and its own settings out of the one object that format 1 had for all learners."""
+    if not isinstance(settings, Mapping):
+        raise InputError(f"{where}: model must be an object with settings")
+    known = {entry.name for name in LEARNERS.own for entry in fields(LEARNERS[name])} | {"model"}
+    unknown = sorted(set(settings) - known)
+    if unknown:
+        raise InputError(f"{where}: model: unknown setting {unknown[0]!r}; known: {', '.join(sorted(known))}")
+    name = settings.get("model", HvilSettings.learner)
+    own = {entry.name for entry in fields(LEARNERS[name])} if name in LEARNERS.own else set()
+    return name, {key: entry for key, entry in settings.items() if key in own}
 
 
 def _decisive(config: Config) -> dict[str, Any]:
@@ -238,8 +184,8 @@ def _decisive(config: Config) -> dict[str, Any]:
     mapping = config.to_mapping()
     del mapping["data"]
     mapping.pop("inputs", None)  # follow from the data, which is compared on its own
-    model, training = mapping.pop("model"), mapping.pop("training")
-    flat: dict[str, Any] = mapping | model | training
+    settings, training = mapping.pop("model"), mapping.pop("training")
+    flat: dict[str, Any] = mapping | settings | training
     for name in ("updates", "evaluate_every", "checkpoint_every", *(() if flat["patience"] else ("patience",))):
         del flat[name]
     return flat

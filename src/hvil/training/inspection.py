@@ -11,7 +11,7 @@ import numpy as np
 
 from hvil.data.inputs import Inputs, is_image, suitable_inputs
 from hvil.data.traces import Traces
-from hvil.training.defaults import default_call_graph
+from hvil.training.plan import suggested_call_graph
 
 SHOWN = 40
 LONG = 1_000
@@ -60,7 +60,7 @@ def inspect(traces: Traces) -> Inspection:
     """Describe a set of traces."""
     annotations = traces.annotations
     annotated = 0.0 if annotations is None else float(annotations.known.mean())
-    choice = default_call_graph(traces, annotated > 0)
+    choice = suggested_call_graph(traces, annotated > 0)
     counts = np.bincount(traces.actions, minlength=len(traces.action_names)).tolist()
     columns = () if is_image(traces) else _columns(traces)
     return Inspection(
@@ -73,7 +73,7 @@ def inspect(traces: Traces) -> Inspection:
         columns=columns,
         annotated=annotated,
         procedures=() if annotations is None else annotations.procedures,
-        call_graph=f"{choice.graph if isinstance(choice.graph, str) else 'annotated'} ({choice.reason})",
+        call_graph=choice.reason,
         oddities=tuple(_oddities(traces, columns)),
     )
 

@@ -1,8 +1,8 @@
-"""The training loop: batches, Adam, averages, metrics, evaluations, checkpoints. It knows nothing of the model.
+"""The training loop: batches, Adam, averages, metrics, evaluations, checkpoints. It knows nothing of the learner.
 
-`checkpoints` keeps the state on disk, `observers` shows and records what happens, `run` puts it all into a directory.
-All randomness comes from one generator (order of the data, the learner's samples); torch's own random state is kept
-beside it, so that a run that was killed and resumed ends with the same bits as one that was not.
+`checkpoints` stores the state on disk, `observers` show and record what happens, `fit` puts it all into a directory.
+One generator decides the order of the data and the learner's samples. Its state and torch's own random state are part
+of a checkpoint, so that a run that was killed and resumed ends with the same bits as one that was not.
 """
 
 import math
@@ -19,14 +19,16 @@ from jaxtyping import Int
 from hvil.data.streaming import TraceStream
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
-from hvil.learners.config import TrainingSettings
 from hvil.learners.learner import Learner
+from hvil.learners.settings import TrainingSettings
 from hvil.training.checkpoints import Checkpoints, Snapshot
 
 EVALUATIONS = 10
+"""Evaluations of a run, unless the settings say how often."""
 RECORDS = 200
+"""Lines in the metrics of a run, at most: a curve of a few hundred points is as good as one of thousands."""
 AVERAGE_WARM_UP = 10
-"""The average forgets faster at first, so that the initial weights do not linger in it."""
+"""The running average forgets faster in the first updates, so that the initial weights do not linger in it."""
 
 Evaluate = Callable[[Learner], Mapping[str, float]]
 
@@ -166,16 +168,27 @@ class State:
         return means
 
 
+class Hooks(NamedTuple):
+    """What happens beside the updates."""
+
+    evaluate: Evaluate | None = None
+    """What to measure now and then; it sees the learner with its current (or averaged) weights. With a patience, the
+    measure `held_out` (the higher, the better) decides when to stop and what to keep."""
+    checkpoints: Checkpoints | None = None
+    """Where to keep the state."""
+    save: Callable[[int], None] | None = None
+    """Called after each checkpoint with its update, while the learner holds the weights it would end with."""
+    observers: Sequence[Observer] = ()
+    """Who records and shows."""
+
+
 def train(
     learner: Learner,
     traces: Traces,
     settings: TrainingSettings,
+    hooks: Hooks = Hooks(),  # noqa: B008 (an immutable tuple)
     *,
-    evaluate: Evaluate | None = None,
-    checkpoints: Checkpoints | None = None,
-    save: Callable[[int], None] | None = None,
     resume: bool = False,
-    observers: Sequence[Observer] = (),
     stream: TraceStream | None = None,
 ) -> Trained:
     """Train a learner in place; at the end it holds the final (or averaged, or best) weights.
@@ -184,12 +197,8 @@ def train(
         learner: the model, fresh from `hvil.learners.build`.
         traces: the training set.
         settings: how long, how fast, and when to look.
-        evaluate: what to measure now and then; it sees the learner with its current (or averaged) weights. With a
-            patience, the measure `held_out` (the higher, the better) decides when to stop and what to keep.
-        checkpoints: where to keep the state.
-        save: called after each checkpoint with its update, the learner holding the weights it would end with.
+        hooks: what happens beside the updates.
         resume: go on from the newest checkpoint, if there is one.
-        observers: who records and shows.
         stream: where batches come from, if `traces` are only a part of a set that does not fit in memory.
 
     Raises:
@@ -197,83 +206,89 @@ def train(
     """
     with _surroundings(settings):
         state = _fresh(learner, settings)
-        snapshot = checkpoints.latest() if checkpoints and resume else None
+        snapshot = hooks.checkpoints.latest() if hooks.checkpoints and resume else None
         if snapshot is not None:
             state.restore(snapshot, len(traces))
         if state.update > settings.updates:
             raise InputError(
                 f"the checkpoint has {state.update} updates already, more than the {settings.updates} wanted"
             )
-        for observer in observers:
+        for observer in hooks.observers:
             observer.begin(state.update, settings.updates)
         try:
-            traces = replace(traces, metadata={})
-            _loop(state, learner, traces, settings, evaluate, checkpoints, save, observers, stream)
+            _loop(state, learner, _batches(state, traces, settings, stream), settings, hooks)
         finally:
-            for observer in observers:
+            for observer in hooks.observers:
                 observer.end()
         if state.best or state.average:
             _assign(state.parameters, state.best or state.average)
         state.module.eval()
-    return Trained(state.update, state.seconds)
+    return Trained(updates=state.update, seconds=state.seconds)
+
+
+def _batches(
+    state: State, traces: Traces, settings: TrainingSettings, stream: TraceStream | None
+) -> Callable[[], Traces]:
+    """A function that gives the batch of the next update."""
+    if stream is not None:
+        return lambda: stream.batch(state.update, settings.batch_size)
+    # A batch is cut out of the set at every update; per-trace metadata, which no learner reads, would be cut too.
+    traces = replace(traces, metadata={})
+    size, count = min(settings.batch_size, len(traces)), len(traces)
+    return lambda: traces if size == count else traces[state.draw(count, size)]
 
 
 def _loop(
-    state: State,
-    learner: Learner,
-    traces: Traces,
-    settings: TrainingSettings,
-    evaluate: Evaluate | None,
-    checkpoints: Checkpoints | None,
-    save: Callable[[int], None] | None,
-    observers: Sequence[Observer],
-    stream: TraceStream | None,
+    state: State, learner: Learner, next_batch: Callable[[], Traces], settings: TrainingSettings, hooks: Hooks
 ) -> None:
-    optimiser = state.optimiser
-    size, count = min(settings.batch_size, len(traces)), len(traces)
     evaluate_every, checkpoint_every, record_every = intervals(settings)
     started = time.perf_counter() - state.seconds
     saved = state.update
-    while state.update < settings.updates and not (settings.patience and state.since_best >= settings.patience):
-        if stream is not None:
-            batch = stream.batch(state.update, settings.batch_size)
-        else:
-            batch = traces if size == count else traces[state.draw(count, size)]
-        loss = learner.loss(batch, state.rng, state.update)
+    while state.update < settings.updates and not _out_of_patience(state, settings):
+        loss = learner.loss(next_batch(), state.rng, state.update)
         value = loss.total.item()
         if not math.isfinite(value):
-            kept = f"the checkpoint of update {saved} is kept" if saved else "there is no checkpoint before it"
-            raise FloatingPointError(f"the loss became {value} at update {state.update + 1}; {kept}")
-        optimiser.zero_grad(set_to_none=True)
-        loss.total.backward()  # type: ignore[no-untyped-call]
-        if settings.clip:
-            torch.nn.utils.clip_grad_norm_(state.parameters, settings.clip)
-        optimiser.step()
-        state.update = update = state.update + 1
-        if state.average:
-            _advance_average(state, settings.average)
+            rest = f"the checkpoint of update {saved} is kept" if saved else "there is no checkpoint before it"
+            raise FloatingPointError(f"the loss became {value} at update {state.update + 1}; {rest}")
+        _step(state, loss.total, settings)
         state.count(value, loss.metrics)
-        for observer in observers:
-            observer.tick(update, value, loss.metrics)
+        for observer in hooks.observers:
+            observer.tick(state.update, value, loss.metrics)
 
-        last = update == settings.updates
-        look = last or update % evaluate_every == 0
-        if look or update % record_every == 0:
-            measured = _measured(state, learner, evaluate) if look and evaluate else {}
+        last = state.update == settings.updates
+        look = last or state.update % evaluate_every == 0
+        if look or state.update % record_every == 0:
+            measured = _measured(state, learner, hooks.evaluate) if look and hooks.evaluate else {}
             if settings.patience and "held_out" in measured:
                 state.judge(measured["held_out"])
-                last |= state.since_best >= settings.patience
+                last |= _out_of_patience(state, settings)
             state.seconds = time.perf_counter() - started
-            values = {"update": update, "seconds": round(state.seconds, 3), **state.take_means(), **measured}
-            for observer in observers:
+            values = {"update": state.update, "seconds": round(state.seconds, 3), **state.take_means(), **measured}
+            for observer in hooks.observers:
                 observer.record(values)
-        if checkpoints and (last or update % checkpoint_every == 0):
+        if hooks.checkpoints and (last or state.update % checkpoint_every == 0):
             state.seconds = time.perf_counter() - started
-            checkpoints.save(state.snapshot())
-            saved = update
-            if save:
+            hooks.checkpoints.save(state.snapshot())
+            saved = state.update
+            if hooks.save:
                 with _holding(state, state.best or state.average):
-                    save(update)
+                    hooks.save(state.update)
+
+
+def _step(state: State, loss: torch.Tensor, settings: TrainingSettings) -> None:
+    """One update of the parameters and of their running average."""
+    state.optimiser.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    if settings.clip:
+        torch.nn.utils.clip_grad_norm_(state.parameters, settings.clip)
+    state.optimiser.step()
+    state.update += 1
+    if state.average:
+        _advance_average(state, settings.average)
+
+
+def _out_of_patience(state: State, settings: TrainingSettings) -> bool:
+    return bool(settings.patience) and state.since_best >= settings.patience
 
 
 def intervals(settings: TrainingSettings) -> tuple[int, int, int]:
@@ -298,7 +313,13 @@ def _fresh(learner: Learner, settings: TrainingSettings) -> State:
     # The fused kernel is one call for all parameters, and element by element: the same bits each time.
     optimiser = torch.optim.Adam(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
     average = [parameter.detach().clone() for parameter in parameters] if settings.average else []
-    return State(learner, parameters, optimiser, np.random.default_rng(settings.seed), average)
+    return State(
+        module=learner,
+        parameters=parameters,
+        optimiser=optimiser,
+        rng=np.random.default_rng(settings.seed),
+        average=average,
+    )
 
 
 def find_device(name: str) -> torch.device:

@@ -1,34 +1,37 @@
 """`model.safetensors`: a learner's weights and the number of its updates, written atomically, read without trust."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from hvil.gate.errors import InputError
+from hvil.gate.errors import InputError, one_line
 from hvil.gate.files import write_atomically
+from hvil.learners.learner import Learner
 from hvil.training.checkpoints import not_finite
 
 
-def save_weights(path: Path, module: torch.nn.Module, updates: int) -> None:
+def save_weights(path: Path, learner: Learner, updates: int) -> None:
     """Write the weights; the same weights give the same bytes."""
-    tensors = {name: value.detach().cpu().clone().contiguous() for name, value in module.state_dict().items()}
+    tensors = {name: value.detach().cpu().clone().contiguous() for name, value in _module(learner).state_dict().items()}
     facts = {"hvil": json.dumps({"updates": updates})}
     write_atomically(path, lambda target: save_file(tensors, target, facts))
 
 
-def check_weights(path: Path, make: Callable[[], torch.nn.Module]) -> None:
-    """Refuse a file whose weights are not those of the module that `make` makes, before it is made in earnest.
+def check_weights(path: Path, make: Callable[[], Any]) -> None:
+    """Refuse a file whose weights are not those of the learner that `make` makes, before that learner is made.
 
-    A configuration is a few bytes that may ask for any size; a module without memory has its shapes all the same.
+    A configuration is a few bytes that may ask for a model of any size. On torch's device `meta` the learner takes no
+    memory, but its weights have their shapes.
     """
-    _found(path)
+    _refuse_missing(path)
     try:
         with torch.random.fork_rng(devices=[]), torch.device("meta"):
-            wanted = {name: tuple(value.shape) for name, value in make().state_dict().items()}
+            expected = {name: tuple(value.shape) for name, value in _module(make()).state_dict().items()}
     except (RuntimeError, OverflowError, MemoryError) as error:
         raise InputError(f"{path}: no model can be as large as the configuration says") from error
     try:
@@ -36,10 +39,36 @@ def check_weights(path: Path, make: Callable[[], torch.nn.Module]) -> None:
             json.loads((stored.metadata() or {})["hvil"])
             shapes = {_present_name(name): tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}  # noqa: SIM118
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: truncated or damaged, or not a model of hvil ({_line(error)})") from error
-    for name in sorted(wanted.keys() | shapes.keys()):
-        if wanted.get(name) != shapes.get(name):
-            raise InputError(f"{path}: the model is of another configuration than config.json ({name} differs)")
+        raise _damaged(path, error) from error
+    _refuse_other_shapes(path, expected, shapes)
+
+
+def load_weights(path: Path, learner: Learner) -> int:
+    """Read weights into a learner of the same shape, and say after how many updates they were written.
+
+    Raises:
+        InputError: the file is missing, truncated, not finite, or of another configuration.
+    """
+    _refuse_missing(path)
+    try:
+        with safe_open(path, framework="pt") as stored:
+            tensors = {_present_name(name): stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+            updates = int(json.loads((stored.metadata() or {})["hvil"])["updates"])
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, error) from error
+    broken = not_finite(tensors)
+    if broken:
+        raise InputError(f"{path}: {broken} holds a value that is not finite")
+    module = _module(learner)
+    expected = {name: tuple(value.shape) for name, value in module.state_dict().items()}
+    _refuse_other_shapes(path, expected, {name: tuple(value.shape) for name, value in tensors.items()})
+    module.load_state_dict(tensors)
+    return updates
+
+
+def _module(learner: Any) -> torch.nn.Module:
+    """The learner as the module that it also is."""
+    return cast(torch.nn.Module, learner)
 
 
 def _present_name(name: str) -> str:
@@ -47,34 +76,18 @@ def _present_name(name: str) -> str:
     return "policy_network." + name.removeprefix("generative.") if name.startswith("generative.") else name
 
 
-def _found(path: Path) -> None:
+def _refuse_missing(path: Path) -> None:
     if not path.is_file():
         raise InputError(f"{path}: no such file; the run has no trained model yet (hvil fit --resume goes on with it)")
 
 
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())
-
-
-def load_weights(path: Path, module: torch.nn.Module) -> int:
-    """Read weights into a module of the same shape, and say after how many updates they were written.
-
-    Raises:
-        InputError: the file is missing, truncated, not finite, or of another configuration.
-    """
-    _found(path)
-    try:
-        with safe_open(path, framework="pt") as stored:
-            tensors = {_present_name(name): stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-            updates = int(json.loads((stored.metadata() or {})["hvil"])["updates"])
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: truncated or damaged, or not a model of hvil ({_line(error)})") from error
-    broken = not_finite(tensors)
-    if broken:
-        raise InputError(f"{path}: {broken} holds a value that is not finite")
-    own = module.state_dict()
-    for name in own.keys() | tensors.keys():
-        if name not in own or name not in tensors or own[name].shape != tensors[name].shape:
+def _refuse_other_shapes(
+    path: Path, expected: Mapping[str, tuple[int, ...]], stored: Mapping[str, tuple[int, ...]]
+) -> None:
+    for name in sorted(expected.keys() | stored.keys()):
+        if expected.get(name) != stored.get(name):
             raise InputError(f"{path}: the model is of another configuration than config.json ({name} differs)")
-    module.load_state_dict(tensors)
-    return updates
+
+
+def _damaged(path: Path, error: BaseException) -> InputError:
+    return InputError(f"{path}: truncated or damaged, or not a model of hvil ({one_line(error)})")

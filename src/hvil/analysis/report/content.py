@@ -159,7 +159,7 @@ def content(
     return {
         "title": title,
         "task": config.task,
-        "model": config.model.model,
+        "model": config.learner,
         "facts": {name: _finite(value) if isinstance(value, float) else value for name, value in facts.items()},
         "evaluation": {name: _number_or_pair(value) for name, value in evaluation.items()},
         "settings": settings_content(config),

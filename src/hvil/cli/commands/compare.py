@@ -17,7 +17,7 @@ EXAMPLES = [
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     from hvil.gate.settings import add_flags
-    from hvil.learners.config import TrainingSettings
+    from hvil.learners.settings import TrainingSettings
 
     parser.add_argument("task", metavar="TASK", help="bubblesort, karel:A to karel:F, mnist-parity:0.7, …")
     parser.add_argument("--demos", default="10,20,40", metavar="N,N,…", help="training traces (default: %(default)s)")
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from hvil.gate.errors import InputError
     from hvil.gate.files import write_json
     from hvil.gate.progress import progress_bar
-    from hvil.learners.config import TrainingSettings
+    from hvil.learners.settings import TrainingSettings
 
     for name in ("runs", "test_traces", "workers"):
         value = getattr(args, name)

@@ -44,8 +44,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from hvil.training.run import load
 
     loaded = load(args.run)
-    if loaded.config.model.model not in ("hvil", "exact"):
-        raise InputError(f"{args.run}: a run of the model {loaded.config.model.model!r} has no procedures to explain")
+    if loaded.config.learner not in ("hvil", "exact"):
+        raise InputError(f"{args.run}: a run of the model {loaded.config.learner!r} has no procedures to explain")
     if args.procedure is not None:
         loaded.config.graph.procedure_index(args.procedure)
     if args.seed < 0:

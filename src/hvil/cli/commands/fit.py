@@ -1,38 +1,43 @@
 """`hvil fit`: learn a policy from demonstrations, into a run directory."""
 
 import argparse
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hvil.data.sources import Data
-    from hvil.learners.config import Config
+    from hvil.training.fit import Prepared
     from hvil.training.run import Run
 
 SUMMARY = (
-    "Learn a policy from a task's demonstrations or a trace file. Settings not given come from the task's preset; for "
-    "data of your own they are chosen from the data, with early stopping, and two baselines are trained on the same "
-    "traces. All of it is recorded in the run's config.json."
+    "Learn a policy from a task's demonstrations or a trace file. The planner decides the settings that you do not "
+    "give: --plan shows them with the reasons. For data of your own there is early stopping, and two baselines are "
+    "trained on the same traces. All settings are recorded in the run's config.json."
 )
 EXAMPLES = [
     "hvil fit karel:F --demos 10 --seed 0",
     "hvil fit bubblesort --demos 30 --updates 20000 --out runs/sort",
     "hvil fit bubblesort --demos 30 --updates 20000 --out runs/sort --resume",
     "hvil fit traces.parquet",
+    "hvil fit traces.parquet --plan",
     "hvil fit log.csv --trace-column episode --action-column move --observation-columns x,y,carrying",
 ]
-BASELINES: tuple[Literal["feedforward"], Literal["lstm"]] = ("feedforward", "lstm")
+OWN_FLAGS = ("source", "demos", "test_traces")
+"""Settings whose flags have a help text of their own here."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
+    from hvil.data.settings import DataSettings
     from hvil.gate.settings import add_flags
-    from hvil.learners.config import DataSettings, ModelSettings, TrainingSettings
+    from hvil.learners import LEARNERS
+    from hvil.learners.settings import TrainingSettings
 
     parser.add_argument(
         "source",
         metavar="SOURCE",
         help="a task (bubblesort, karel:F, mnist-parity:0.7), FILE.npz, FILE.parquet, FILE.csv, minari:ID",
     )
+    parser.add_argument("--model", metavar="NAME", help=f"the learner: {', '.join(LEARNERS.names())} (default: hvil)")
     parser.add_argument("--demos", type=int, metavar="N", help="training traces (default: the task's; of a file all)")
     parser.add_argument(
         "--test-traces",
@@ -43,6 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--call-graph", metavar="SPEC", help="tree:KxD, binary:N, chain:N, complete:N, or a JSON file")
     parser.add_argument("--out", metavar="RUN", help="a new run directory (default: runs/SOURCE-MODEL-SEED)")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out from its last checkpoint")
+    parser.add_argument("--plan", action="store_true", help="show every setting and the reason for it; train nothing")
     parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard's files into the run")
     parser.add_argument(
         "--baselines",
@@ -50,135 +56,120 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="also train a feed-forward and an LSTM policy, and compare (default: for data of your own)",
     )
-    add_flags(parser, DataSettings, leave_out=("source", "demos", "test_traces"))
-    add_flags(parser, ModelSettings)
+    add_flags(parser, DataSettings, leave_out=OWN_FLAGS)
+    described: set[str] = set()
+    for name in LEARNERS.names():
+        add_flags(parser, LEARNERS[name], leave_out=tuple(described), title=f"settings of {name}")
+        described |= {entry.name for entry in fields(LEARNERS[name])}
     add_flags(parser, TrainingSettings)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Train, evaluate, and say how it went."""
+    """Plan, train, evaluate, and say how it went."""
     from pathlib import Path
 
     from hvil.cli.commands.evaluate import finish
-    from hvil.data.inputs import suitable_inputs
-    from hvil.data.sources import is_file, load_data, short_name
-    from hvil.gate.settings import from_flags
-    from hvil.learners.config import Config, DataSettings, ModelSettings, TrainingSettings
-    from hvil.training.defaults import default_settings
+    from hvil.data.sources import short_name
+    from hvil.training.fit import BASELINES, carry_out, earlier_config, prepare, refuse_existing
     from hvil.training.loop import intervals
     from hvil.training.observers import Announcement, on_terminal
-    from hvil.training.presets import preset
-    from hvil.training.run import fit_config, refuse_existing
 
-    name = args.model or ModelSettings.model
-    known = {} if is_file(args.source) else preset(args.source, name)
-    seed = from_flags(TrainingSettings, args).seed
-    out = Path(args.out or f"runs/{short_name(args.source)}-{name}-{seed}")
-    if not args.resume:
+    out = Path(args.out or f"runs/{short_name(args.source)}-{args.model or 'hvil'}-{args.seed or 0}")
+    if not args.resume and not args.plan:
         refuse_existing(out)
-    settings = from_flags(DataSettings, args, known)
-    data = load_data(settings, seed)
-    foreign = data.task is None
-    known = default_settings(data, args.updates) if foreign else preset(data.training.attributes.get("task"), name)
-    model = from_flags(ModelSettings, args, known)
-    graph, reason = _call_graph(args.call_graph, data, model.annotations == "use")
-    config = Config.of(
-        data.training,
-        graph,
-        model,
-        from_flags(TrainingSettings, args, known),
-        settings,
-        suitable_inputs(data.training) if foreign and model.network == "mlp" else None,
-    )
-    watchers = [Announcement(_choices(config, data, reason))] if foreign and not args.json else []
-    progress = on_terminal()
-    trained = fit_config(
-        config, data, out, resume=args.resume, tensorboard=args.tensorboard, progress=progress, watchers=watchers
+    given, others = _given(args)
+    earlier = earlier_config(out) if args.resume else None
+    prepared = prepare(args.source, given, args.call_graph, earlier=earlier)
+    data, plan = prepared
+    if args.plan:
+        return _show_plan(prepared, args.json)
+    own_data = data.task is None
+    config, progress = plan.config, on_terminal()
+    trained = carry_out(
+        plan,
+        data,
+        out,
+        resume=args.resume,
+        tensorboard=args.tensorboard,
+        progress=progress,
+        observers=[Announcement(plan.lines(data))] if own_data and not args.json else [],
     )
     if trained.updates < config.training.updates and not args.json:
         best = trained.updates - config.training.patience * intervals(config.training)[0]
         print(f"stopped early after {trained.updates} updates; the weights of update {best} are kept")
-    result = finish(trained, data.test, args.json) | {"call_graph": reason}
-    wanted = args.baselines if args.baselines is not None else foreign and name not in BASELINES
-    if wanted:
-        result["baselines"] = _compare(trained, config, data, args.resume, progress, args.json)
-    if foreign:
+    result = finish(trained, data.test, args.json) | {"call_graph": plan.reasons.get("call_graph")}
+    if args.baselines if args.baselines is not None else own_data and config.learner not in BASELINES:
+        result["baselines"] = _compare(trained, given | others, args.resume, progress, args.json)
+    if own_data:
         _report(out)
     return result
 
 
-def _call_graph(spec: str | None, data: "Data", annotated: bool) -> tuple[Any, str | None]:
-    """The graph that is asked for, or one that suits the data and why."""
-    from hvil.training.defaults import default_call_graph
+def _given(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings that the user gave: those of the run, and those that only its baselines have.
 
-    if spec is not None:
-        return spec, None
-    if data.task is not None:
-        return data.task.default_call_graph, None
-    chosen = default_call_graph(data.training, annotated)
-    label = chosen.graph if isinstance(chosen.graph, str) else "annotated"
-    return chosen.graph, f"{label} ({chosen.reason})"
+    A setting of another learner is an error, unless that learner is trained beside it as a baseline.
+    """
+    from hvil.data.settings import DataSettings
+    from hvil.learners import LEARNERS
+    from hvil.learners.settings import TrainingSettings
+    from hvil.training.fit import BASELINES
 
-
-def _choices(config: "Config", data: "Data", reason: str | None) -> list[str]:
-    """What was chosen for data that comes from no task of ours, a line each, for the user to know and to change."""
-    from hvil.training.loop import intervals
-
-    parts = {"to learn from": data.training, "to stop early by": data.validation, "held out for the test": data.test}
-    if data.stream is not None:
-        parts["to learn from"] = data.stream  # type: ignore[assignment]
-    lines = ["traces: " + ", ".join(f"{len(part)} {use}" for use, part in parts.items() if part is not None)]
-    if reason:
-        lines.append(f"call graph {reason}; choose another with --call-graph")
-    if config.inputs is not None:
-        values = config.inputs.values
-        scaled = sum(pair != (0.0, 1.0) for pair in zip(config.inputs.means, config.inputs.scales, strict=True))
-        columns = {"one-hot": sum(map(bool, values)), "standardised": scaled}
-        columns["as they are"] = len(values) - sum(columns.values())
-        shown = ", ".join(f"{count} {how}" for how, count in columns.items() if count)
-        lines.append(f"columns of an observation: {shown}")
-    settings = config.training
-    if settings.patience:
-        lines.append(
-            f"at most {settings.updates} updates; looks every {intervals(settings)[0]}, and stops when the held-out "
-            f"likelihood has not improved {settings.patience} times in a row"
-        )
-    return lines
+    kinds: list[type] = [DataSettings, TrainingSettings, *(LEARNERS[name] for name in LEARNERS.names())]
+    names = {entry.name for kind in kinds for entry in fields(kind)} - {"source"} | {"model"}
+    given = {name: getattr(args, name) for name in sorted(names) if getattr(args, name, None) is not None}
+    if args.baselines is False:
+        return given, {}
+    own = {entry.name for entry in fields(LEARNERS[args.model or "hvil"])}
+    of_baselines = {entry.name for name in BASELINES for entry in fields(LEARNERS[name])} - own
+    others = {name: value for name, value in given.items() if name in of_baselines}
+    return {name: value for name, value in given.items() if name not in others}, others
 
 
-def _compare(
-    trained: "Run", config: "Config", data: "Data", resume: bool, progress: bool, quiet: bool
-) -> dict[str, Any]:
+def _show_plan(prepared: "Prepared", quiet: bool) -> dict[str, Any]:
+    """Print every setting with its value and why it has it."""
+    from rich.console import Console
+    from rich.table import Table
+
+    plan = prepared.plan
+    settings = plan.settings() | {"call_graph": plan.config.graph.to_mapping()}
+    if not quiet:
+        for line in plan.lines(prepared.data):
+            print(line)
+        table = Table("setting", "value", "why")
+        for name, value in settings.items():
+            shown = f"{len(plan.config.graph.procedures)} procedures" if name == "call_graph" else str(value)
+            table.add_row(name, shown, plan.reasons.get(name, "given"))
+        Console().print(table)
+    return {"settings": settings, "reasons": dict(plan.reasons)}
+
+
+def _compare(trained: "Run", given: dict[str, Any], resume: bool, progress: bool, quiet: bool) -> dict[str, Any]:
     """Train the baselines on the same traces, into the run's directory, and show them beside it."""
-    from dataclasses import replace
-
     from rich.console import Console
     from rich.table import Table
 
     from hvil.analysis.evaluation import evaluate, held_out_score
     from hvil.gate.files import write_json
-    from hvil.training.run import fit_config
+    from hvil.training.fit import fit_baselines
 
-    assert trained.path is not None
-    runs: dict[str, Run] = {config.model.model: trained}
-    for name in BASELINES:
-        other = replace(config, model=replace(config.model, model=name, annotations="ignore"))
-        runs[name] = fit_config(other, data, trained.path / name, resume=resume, progress=progress)
-    test = data.test or data.training
+    runs = {trained.config.learner: trained, **fit_baselines(trained, given, resume=resume, progress=progress)}
+    test = trained.data.test or trained.data.training
     table = Table("policy", "error", "nats per action", "updates", "seconds", title=f"on {len(test)} held-out traces")
     results: dict[str, Any] = {}
     for policy, each in runs.items():
-        found = evaluate(each.learner, test)
+        evaluation = evaluate(each.learner, test)
         score = held_out_score(each.learner, test)
-        bound = "≥ " if found.log_likelihood is None else ""
-        table.add_row(policy, str(found.error), f"{bound}{score:.3f}", str(each.updates), f"{each.seconds:.0f}")
+        bound = "≥ " if evaluation.log_likelihood is None else ""
+        table.add_row(policy, str(evaluation.error), f"{bound}{score:.3f}", str(each.updates), f"{each.seconds:.0f}")
         results[policy] = {
-            "error": found.error.value,
-            "error_interval": list(found.error.interval),
+            "error": evaluation.error.value,
+            "error_interval": list(evaluation.error.interval),
             "log_likelihood_per_action": score,
             "updates": each.updates,
             "seconds": round(each.seconds, 3),
         }
+    assert trained.path is not None
     write_json(trained.path / "baselines.json", results)
     if not quiet:
         Console().print(table)

@@ -18,8 +18,8 @@ EXAMPLES = [
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
+    from hvil.data.settings import DataSettings
     from hvil.gate.settings import add_flags
-    from hvil.learners.config import DataSettings
 
     parser.add_argument("file", metavar="FILE", help="FILE.npz, FILE.parquet, FILE.csv or minari:ID")
     left_out = ("source", "demos", "test_traces", "validation", "annotated_fraction")
@@ -28,10 +28,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Load, describe, print."""
+    from hvil.data.settings import DataSettings
     from hvil.data.sources import columns_of
     from hvil.data.trace_files import load
     from hvil.gate.settings import from_flags
-    from hvil.learners.config import DataSettings
     from hvil.training.inspection import inspect
 
     found = inspect(load(args.file, columns_of(from_flags(DataSettings, args))))

@@ -68,11 +68,23 @@ def load_minari(dataset_id: str) -> Traces:
     name = _checked_name(dataset_id)
     try:
         dataset = minari.load_dataset(name)
-        episodes = list(dataset.iterate_episodes())
-        facts = dataset.storage.metadata.get("hvil", {})
     except FileNotFoundError as error:
         raise InputError(f"{PREFIX}{name}: no such data set in {minari.storage.get_dataset_path()}") from error
-    except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:
+    except _DAMAGED as error:
+        raise InputError(f"{PREFIX}{name}: damaged, or of another version ({error})") from error
+    return traces_from_minari(dataset)
+
+
+_DAMAGED = (OSError, ValueError, KeyError, TypeError, AssertionError)
+
+
+def traces_from_minari(dataset: Any) -> Traces:
+    """The traces of an open Minari data set; an `InputError` names it if its spaces do not fit or it is damaged."""
+    name = dataset.spec.dataset_id
+    try:
+        episodes = list(dataset.iterate_episodes())
+        facts = dataset.storage.metadata.get("hvil", {})
+    except _DAMAGED as error:
         raise InputError(f"{PREFIX}{name}: damaged, or of another version ({error})") from error
     try:
         return _traces(episodes, dataset.observation_space, dataset.action_space, facts, dataset.storage.data_path)

@@ -14,11 +14,12 @@ from hvil.data.tasks import find_task
 from hvil.data.traces import Traces
 from hvil.experiments.bench.timing import exponent, medians
 from hvil.experiments.bench.updates import batch, learner, update
-from hvil.learners.config import Config, ModelSettings
+from hvil.learners.config import Config
 from hvil.learners.exact import inference as exact
 from hvil.learners.exact.step_table import Limits, step_table
 from hvil.learners.exact_learner import evaluated
 from hvil.learners.networks.php import PolicyNetwork
+from hvil.learners.settings import ExactSettings
 
 ACTIONS = 5
 LENGTH = 40
@@ -73,7 +74,7 @@ def _program(traces: Traces, graph: str, limits: Limits | None = None) -> Callab
 
 def _policy(traces: Traces, graph: str) -> tuple[PolicyNetwork, Config]:
     torch.manual_seed(0)
-    config = Config.of(traces, graph, ModelSettings(hidden=256))
+    config = Config.of(traces, graph, ExactSettings(hidden=256))
     return PolicyNetwork(config), config
 
 

@@ -10,8 +10,8 @@ import torch
 from hvil.data.tasks import Task, find_task
 from hvil.data.traces import Traces
 from hvil.experiments.bench.timing import exponent, medians, padded_lstm_floor
-from hvil.learners import build
-from hvil.learners.config import Config, ModelSettings
+from hvil.learners import build, settings_for
+from hvil.learners.config import Config
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.learner import Learner
 from hvil.learners.naive import naive_loss
@@ -103,6 +103,7 @@ def batch(source: Task, count: int) -> Traces:
 
 
 def learner(source: Task, traces: Traces, graph: str | None, settings: dict[str, Any]) -> Learner:
-    """A fresh learner for a batch."""
-    torch.manual_seed(0)
-    return build(Config.of(traces, graph or source.default_call_graph, ModelSettings(**settings)))
+    """A new learner for a batch; settings that it does not have are left out."""
+    model = settings_for(settings.get("model", "hvil"), settings)
+    made: Learner = build(Config.of(traces, graph or source.default_call_graph, model))
+    return made

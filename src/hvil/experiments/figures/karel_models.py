@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hvil.experiments.best_found import best_found
 from hvil.experiments.experiment import Preset
-from hvil.training.presets import best_found
 
 PANELS = {f"program {letter}": f"karel:{letter}" for letter in "ABCDEF"}
 

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from hvil.learners.config import ModelSettings
+from hvil.learners.settings import ProcedureSettings
 from hvil.machine.arrays import NetworkArrays
 
 
@@ -50,7 +50,7 @@ class FrameInputs(NamedTuple):
     choices: int
 
     @staticmethod
-    def of(settings: ModelSettings, choices: int) -> "FrameInputs":
+    def of(settings: ProcedureSettings, choices: int) -> "FrameInputs":
         """As the settings say."""
         counter = settings.frame_inputs in ("both", "counter")
         return FrameInputs(

@@ -1,0 +1,176 @@
+"""The settings of each learner and of the training loop: field, default, help text, flag and JSON have one source.
+
+A learner's settings class says which learner it is for (`learner`) and where that learner's code is (`home`), so that a
+user's own class does what ours do. This module imports nothing heavy: the command line reads it for `--help`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from hvil.gate.settings import setting
+
+
+@dataclass(frozen=True)
+class LearnerSettings:
+    """What the settings of all learners have in common."""
+
+    learner: ClassVar[str]
+    """The learner's name: what `--model` takes."""
+    home: ClassVar[str | Callable[[Any], Any]]
+    """The learner's class as `module:class`, or the class itself; it is called with the `Config` of the run."""
+    title: ClassVar[str] = ""
+    """What the learner is, in a few words."""
+
+    network: str = setting("mlp", "network of a procedure, and encoder of observations: mlp, convnet, or one of yours")
+
+    @property
+    def uses_annotations(self) -> bool:
+        """Whether the learner reads the call structure that comes with the traces."""
+        return False
+
+    @property
+    def has_procedures(self) -> bool:
+        """Whether the learner has procedures on a call stack."""
+        return False
+
+
+@dataclass(frozen=True)
+class ProcedureSettings(LearnerSettings):
+    """The settings of learners whose policy is a set of procedures on a call stack.
+
+    The policy is p(u | h, τ, last, o): procedure h chooses its step u from the observation o and its frame, that is,
+    its counter τ and its last step. The cost of a sampled step is c = D[q ‖ p] − w·H[q]. Its entropy weight falls by
+    w = w_∞ + (w_0 − w_∞) · decay^⌊update / interval⌋.
+    """
+
+    encoder: Literal["separate", "shared"] = setting(
+        "separate", "the network that encodes observations: one for each procedure and the posterior, or one for all"
+    )
+    hidden: int = setting(100, "hidden units of each procedure", low=1, high=65536)
+    frame_inputs: Literal["both", "counter", "last", "none"] = setting(
+        "both", "what a procedure sees of its frame: its step counter, its last step, both or neither"
+    )
+    counter_limit: int = setting(0, "counters up to this number are also given one-hot (0: only raw)", low=0, high=1000)
+    open_loop_leaves: bool = setting(
+        False, "procedures that call no other see their frame only, no observations: fixed sequences of actions"
+    )
+    entropy_weight: float = setting(1.0, "initial weight of the posterior's entropy in the cost", low=0)
+    entropy_decay: float = setting(0.7, "factor by which the entropy weight falls", low=0, high=1)
+    entropy_decay_interval: int = setting(5000, "updates between two falls of the entropy weight", low=1)
+    entropy_final: float = setting(
+        0.0,
+        "what the entropy weight falls to; below 0 the posterior is driven to one structure a trace",
+        low=-1,
+        high=1,
+    )
+    input_sparsity: float = setting(
+        0.0, "group-lasso penalty on the input columns of the policy's procedures, against a batch's summed cost", low=0
+    )
+    annotations: Literal["ignore", "use"] = setting("ignore", "call structure that comes with the data")
+
+    @property
+    def uses_annotations(self) -> bool:
+        """Whether annotated steps are given instead of inferred."""
+        return self.annotations == "use"
+
+    @property
+    def has_procedures(self) -> bool:
+        """Yes."""
+        return True
+
+
+@dataclass(frozen=True)
+class HvilSettings(ProcedureSettings):
+    """HVIL: policy p and posterior q trained together on call structures that q samples.
+
+    It minimises E_q[Σ_i D[q(u_i|·) ‖ p(u_i|·)] − w·H[q(u_i|·)]], a bound on −log p(x) for w = 0 (paper, Algorithm 2).
+    """
+
+    learner: ClassVar[str] = "hvil"
+    home: ClassVar[str | Callable[[Any], Any]] = "hvil.learners.hvil:HvilLearner"
+    title: ClassVar[str] = "procedures on a call stack, their calls inferred by a variational posterior"
+
+    context: int = setting(32, "units of each direction of the posterior's LSTM", low=1, high=65536)
+    posterior_sees: Literal["all", "no-future", "no-final"] = setting(
+        "all",
+        "what the posterior sees: the whole trace; only the past (a forward LSTM); or all but the last observation",
+    )
+    estimator: str = setting("rao-blackwell", "gradient estimator: rao-blackwell, analytic, score, or one of yours")
+
+
+@dataclass(frozen=True)
+class ExactSettings(ProcedureSettings):
+    """The exact learner: the same policy, trained on the sum over all call structures of a trace.
+
+    It minimises −(1 + w) log Σ_ξ p(ξ, x)^{1/(1 + w)}, which is HVIL's objective at its best posterior; for w = 0 this
+    is −log p(x).
+    """
+
+    learner: ClassVar[str] = "exact"
+    home: ClassVar[str | Callable[[Any], Any]] = "hvil.learners.exact_learner:ExactLearner"
+    title: ClassVar[str] = "the same procedures, trained on the sum over all call structures; for short traces"
+
+    longest_span: int = setting(
+        0, "leave out call structures in which a procedure is active for more actions than this (0: none)", low=0
+    )
+    largest_counter: int = setting(
+        0, "leave out call structures in which a procedure takes more steps than this (0: none)", low=0
+    )
+
+
+@dataclass(frozen=True)
+class BaselineSettings(LearnerSettings):
+    """The settings of policies with a memory of another kind, trained by maximum likelihood: −Σ_t log p(a_t | o_≤t)."""
+
+    units: int = setting(64, "units of the memory and of the MLPs around it", low=1, high=65536)
+    last_action: bool = setting(True, "the policy also sees the action before")
+
+
+@dataclass(frozen=True)
+class LstmSettings(BaselineSettings):
+    """The paper's baseline: MLP or ConvNet, LSTM, MLP, softmax over the actions and ∅."""
+
+    learner: ClassVar[str] = "lstm"
+    home: ClassVar[str | Callable[[Any], Any]] = "hvil.learners.baselines:LstmLearner"
+    title: ClassVar[str] = "a recurrent network, the paper's baseline"
+
+    layers: int = setting(2, "layers of the LSTM", low=1, high=64)
+
+
+@dataclass(frozen=True)
+class FeedForwardSettings(BaselineSettings):
+    """The same without memory: −Σ_t log p(a_t | o_t), or with the action before."""
+
+    learner: ClassVar[str] = "feedforward"
+    home: ClassVar[str | Callable[[Any], Any]] = "hvil.learners.baselines:FeedForwardLearner"
+    title: ClassVar[str] = "a network without memory"
+
+
+@dataclass(frozen=True)
+class StackRnnSettings(BaselineSettings):
+    """The same with a recurrent layer that has soft stacks."""
+
+    learner: ClassVar[str] = "stackrnn"
+    home: ClassVar[str | Callable[[Any], Any]] = "hvil.learners.baselines:StackRnnLearner"
+    title: ClassVar[str] = "a recurrent network with soft stacks"
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """The loop: how long, how fast, and when to look."""
+
+    updates: int = setting(2000, "number of updates", low=0)
+    batch_size: int = setting(10, "traces in a batch", low=1)
+    learning_rate: float = setting(1e-3, "Adam's learning rate", low=0)
+    weight_decay: float = setting(1e-3, "Adam's weight decay", low=0)
+    clip: float = setting(0.0, "largest norm of the gradient (0: no clipping)", low=0)
+    average: float = setting(0.0, "decay of a running average of the weights, used at the end (0: none)", low=0, high=1)
+    evaluate_every: int = setting(0, "updates between two evaluations (0: about ten in all)", low=0)
+    patience: int = setting(
+        0, "evaluations without a better held-out likelihood before training stops, the best kept (0: go on)", low=0
+    )
+    checkpoint_every: int = setting(0, "updates between two checkpoints (0: with each evaluation)", low=0)
+    seed: int = setting(0, "seed of everything random", low=0, high=2**63 - 1)
+    threads: int = setting(1, "threads of the linear algebra; small matrices are fastest on one", low=1, high=1024)
+    device: str = setting("cpu", "where the networks are computed: cpu or cuda")
