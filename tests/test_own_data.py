@@ -61,7 +61,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def read(path: Path, *flags: str) -> Traces:
-    from hvil.data.formats.parquet_reader import Columns
+    from hvil.data.formats.tables import Columns
 
     return load(path, Columns("episode", "t", "move", ("x", "goal", "carrying", "battery"), "phase"))
 
@@ -113,7 +113,7 @@ def test_pictures_and_indicators_pass_unchanged() -> None:
     ],
 )
 def test_inputs_that_are_none_are_refused(value: object) -> None:
-    with pytest.raises(InputError, match="^here: "):
+    with pytest.raises(InputError, match=r"^here: "):
         Inputs.from_mapping(value, "here")
     with pytest.raises(InputError):
         Inputs(((2, 1),), (0.0,), (1.0,))

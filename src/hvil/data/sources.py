@@ -14,7 +14,7 @@ from hvil.gate.errors import InputError
 from hvil.learners.config import DataSettings
 
 if TYPE_CHECKING:
-    from hvil.data.formats.parquet_reader import Columns
+    from hvil.data.formats.tables import Columns
     from hvil.data.streaming import TraceStream
 
 HELD_OUT = 0.2
@@ -145,7 +145,7 @@ def split_validation(traces: Traces, share: float, seed: int) -> tuple[Traces, T
 
 def columns_of(settings: DataSettings) -> "Columns":
     """Which columns of a table mean what."""
-    from hvil.data.formats.parquet_reader import Columns
+    from hvil.data.formats.tables import Columns
 
     observations = tuple(name.strip() for name in settings.observation_columns.split(",") if name.strip())
     return Columns(

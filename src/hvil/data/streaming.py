@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Int
 
-from hvil.data.formats.parquet_reader import traces_from_table
+from hvil.data.formats.tables import traces_from_table
 from hvil.data.streams import Stream
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError, one_line
