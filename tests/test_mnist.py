@@ -17,9 +17,11 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from hvil.data.tasks import find_task
+from hvil.domains.mnist_parity import MnistParityEnv, MnistParityTask
 from hvil.domains.mnist_parity import digits as mnist
 from hvil.domains.mnist_parity.digits import digits, packaged_digits
-from hvil.domains.mnist_parity.environment import ACTIONS, PIXELS, MnistParityEnv, MnistParityTask, draw_images
+from hvil.domains.mnist_parity.observations import ACTIONS, PIXELS
+from hvil.domains.mnist_parity.task import draw_images
 from hvil.gate.errors import InputError
 from hvil.gate.files import cache_directory
 from hvil.machine.callgraph import call_graph

@@ -1,7 +1,7 @@
 """MNIST digits: a real subset that comes with the package, and the full files from a directory or the mirror.
 
-Every full file is checked by the MD5 of its uncompressed contents. What is done with the digits is the business of
-`hvil.domains.mnist_parity.environment`.
+Every full file is checked by the MD5 of its uncompressed contents. What is done with the digits is left to
+`task` and `environment`.
 """
 
 import gzip
