@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hvil.data.tasks import Task, find_task
 from hvil.data.traces import Traces
-from hvil.domains.bubblesort.environment import BubbleSortEnv, BubbleSortTask
+from hvil.domains.bubblesort import BubbleSortEnv, BubbleSortTask
 from hvil.domains.bubblesort.teacher import ACTIONS, PROCEDURES, VALUE2, teach, teacher_length
 from hvil.gate.errors import InputError
 from hvil.machine.callgraph import call_graph

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
+from strategies import call_graphs
 
 from hvil.gate.errors import InputError
 from hvil.machine.callgraph import CYCLIC_MAX_DEPTH, CallGraph, action_names_in, call_graph
-from strategies import call_graphs
 
 AB = ("a", "b")
 
@@ -99,17 +99,20 @@ BAD_MAPPINGS = {
     "list": ([], 'expected {"root": NAME'),
     "no procedures": ({"procedures": {}}, 'expected {"root": NAME'),
     "key": ({"procedures": P, "rot": "main"}, "unknown key 'rot'; known: root, max_depth, procedures"),
-    "entry": ({"procedures": {"main": []}}, "procedure 'main': expected"),
-    "entry key": ({"procedures": {"main": {"call": []}}}, "procedure 'main': expected"),
+    "entry": ({"procedures": {"main": []}}, "procedures.main: expected an object, not list"),
+    "entry key": ({"procedures": {"main": {"call": []}}}, "procedures.main: unknown key 'call'; known: calls, actions"),
     "callee": ({"procedures": {"main": {"calls": ["sub"]}}}, "procedure 'main' calls 'sub', an unknown procedure"),
     "callee twice": ({"procedures": {"main": {"calls": ["main"] * 2}}}, "calls the same procedure twice"),
-    "callees": ({"procedures": {"main": {"calls": "main"}}}, "procedure 'main' calls: expected a list of names"),
+    "callees": (
+        {"procedures": {"main": {"calls": "main"}}},
+        "procedures.main: calls is 'main'; expected a list of texts",
+    ),
     "action": ({"procedures": {"main": {"actions": ["c"]}}}, "'main' takes 'c', an unknown action; there are a, b"),
-    "action number": ({"procedures": {"main": {"actions": [0]}}}, "'main' takes 0, an unknown action"),
+    "action number": ({"procedures": {"main": {"actions": [0]}}}, "procedures.main: actions[0] is 0; expected text"),
     "root": ({"procedures": P, "root": "man"}, "the root 'man' is not among the procedures main"),
-    "root list": ({"procedures": P, "root": ["main"]}, "the root ['main'] is not among the procedures main"),
-    "depth 0": ({"procedures": P, "max_depth": 0}, "max_depth must be a whole number between 1 and 1000, not 0"),
-    "depth": ({"procedures": P, "max_depth": True}, "max_depth must be a whole number"),
+    "root list": ({"procedures": P, "root": ["main"]}, "root is ['main']; expected text"),
+    "depth 0": ({"procedures": P, "max_depth": 0}, "max_depth is 0; expected a number of at least 1, at most 1000"),
+    "depth": ({"procedures": P, "max_depth": True}, "max_depth is True; expected a whole number"),
     "nothing to do": ({"procedures": {"main": {"actions": []}}}, "the root 'main' cannot take any action"),
     "too shallow": (
         {"procedures": {"r": {"calls": ["x"], "actions": []}, "x": {}}, "max_depth": 1},

@@ -3,6 +3,8 @@
 import io
 import os
 import stat
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -10,7 +12,17 @@ import numpy as np
 import pytest
 
 from hvil.gate.errors import InputError
-from hvil.gate.files import read_json, read_npz, write_atomically, write_json, write_npz, write_text
+from hvil.gate.files import (
+    Locked,
+    cache_directory,
+    lock,
+    read_json,
+    read_npz,
+    write_atomically,
+    write_json,
+    write_npz,
+    write_text,
+)
 
 
 def npz_with(path: Path, **members: bytes) -> Path:
@@ -65,6 +77,28 @@ class TestWriting:
         assert not (tmp_path / "nan.json").exists()
 
 
+class TestPlacesAndLocks:
+    def test_the_cache_can_be_moved(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        assert cache_directory() == tmp_path / "hvil"
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        assert cache_directory().name == "hvil"
+
+    def test_a_lock_is_held_by_one_at_a_time(self, tmp_path: Path) -> None:
+        path = tmp_path / ".lock"
+        with lock(path), pytest.raises(Locked, match="another process holds this lock"), lock(path, wait=False):
+            pytest.fail("two hold the same lock")
+        with lock(path, wait=False):
+            pass
+
+    def test_a_killed_process_gives_up_its_lock(self, tmp_path: Path) -> None:
+        path = tmp_path / ".lock"
+        code = f"import os; from hvil.gate.files import lock\nwith lock({str(path)!r}): os._exit(9)"
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+        with lock(path, wait=False):
+            pass
+
+
 class TestReadingJson:
     @pytest.mark.parametrize(
         ("content", "message"),
@@ -72,7 +106,11 @@ class TestReadingJson:
             (b"{", r"not JSON \(line 1, column 2"),
             (b"\xff\xfe", "cannot be read as text"),
             (b"[" * 100_000, "nested too deeply"),
-            (b"9" * 5000, "a number too long"),
+            (b"9" * 5000, "a number too long: 5000 digits"),
+            (b'{"seed": 1, "seed": 2}', "the key 'seed' stands twice in an object"),
+            (b"[NaN]", "NaN is not a number that JSON allows"),
+            (b"[-Infinity]", "-Infinity is not a number that JSON allows"),
+            (b"[1e999]", "the number 1e999 is too large"),
         ],
     )
     def test_what_is_not_json_is_refused(self, tmp_path: Path, content: bytes, message: str) -> None:

@@ -17,10 +17,13 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from hvil.data.tasks import find_task
+from hvil.domains.mnist_parity import MnistParityEnv, MnistParityTask
 from hvil.domains.mnist_parity import digits as mnist
 from hvil.domains.mnist_parity.digits import digits, packaged_digits
-from hvil.domains.mnist_parity.environment import ACTIONS, PIXELS, MnistParityEnv, MnistParityTask, draw_images
+from hvil.domains.mnist_parity.observations import ACTIONS, PIXELS
+from hvil.domains.mnist_parity.task import draw_images
 from hvil.gate.errors import InputError
+from hvil.gate.files import cache_directory
 from hvil.machine.callgraph import call_graph
 
 
@@ -116,7 +119,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_download_fills_the_cache_once(mirror: ThreadingHTTPServer, small_files: Path) -> None:
     first = digits("test", full=True)
     assert len(first.labels) == 30
-    assert len(list(mnist.cache_directory().iterdir())) == 2
+    assert len(list((cache_directory() / "mnist").iterdir())) == 2
     shutil.rmtree(small_files)
     mnist.full_digits.cache_clear()
     assert np.array_equal(digits("test", full=True).images, first.images)
@@ -126,7 +129,7 @@ def test_a_damaged_download_is_refused_and_not_kept(mirror: ThreadingHTTPServer,
     (small_files / "t10k-images-idx3-ubyte.gz").write_bytes(gzip.compress(b"something else"))
     with pytest.raises(InputError, match="MD5"):
         digits("test", full=True)
-    assert not mnist.cache_directory().exists()
+    assert not (cache_directory() / "mnist").exists()
 
 
 def test_offline_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

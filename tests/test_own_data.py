@@ -62,7 +62,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def read(path: Path, *flags: str) -> Traces:
-    from hvil.data.formats.parquet_reader import Columns
+    from hvil.data.formats.tables import Columns
 
     return load(path, Columns("episode", "t", "move", ("x", "goal", "carrying", "battery"), "phase"))
 
@@ -103,9 +103,18 @@ def test_pictures_and_indicators_pass_unchanged() -> None:
     assert suitable_inputs(Traces(flags, np.array([0, 0]), np.array([0, 2]), ("a",))) is None
 
 
-@pytest.mark.parametrize("value", [[], {"values": []}, {"values": [[1.5]], "means": [0], "scales": [1]}])
+@pytest.mark.parametrize(
+    "value",
+    [
+        [],
+        {"values": []},
+        {"values": [[1.5]], "means": [0], "scales": [1]},
+        {"values": [[1 << 63]], "means": [0], "scales": [1]},
+        {"values": [[]], "means": [0, 1], "scales": [1]},
+    ],
+)
 def test_inputs_that_are_none_are_refused(value: object) -> None:
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match=r"^here: "):
         Inputs.from_mapping(value, "here")
     with pytest.raises(InputError):
         Inputs(((2, 1),), (0.0,), (1.0,))

@@ -12,7 +12,8 @@ import pytest
 from small_traces import annotated, rich_traces, two_traces
 
 from hvil.data.formats import parquet_writer
-from hvil.data.formats.parquet_reader import Columns, read_parquet, traces_from_table
+from hvil.data.formats.parquet_reader import read_parquet
+from hvil.data.formats.tables import Columns, traces_from_table
 from hvil.data.trace_files import load, save
 from hvil.data.traces import Annotations, Traces
 from hvil.gate.errors import InputError
@@ -72,7 +73,7 @@ class TestParquet:
             assert load(path).observation_shape == (2,)
             assert load(path).metadata["grid"].shape == (2, 4)
         pq.write_table(table.replace_schema_metadata({"hvil": "{"}), path)
-        with pytest.raises(InputError, match="its 'hvil' metadata is not JSON"):
+        with pytest.raises(InputError, match="its 'hvil' metadata: not JSON"):
             load(path)
 
 

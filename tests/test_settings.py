@@ -2,7 +2,8 @@
 
 import argparse
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pytest
@@ -39,9 +40,9 @@ class TestFlags:
 
     def test_what_is_not_given_comes_from_the_defaults(self) -> None:
         assert from_flags(ToySettings, parse()) == ToySettings()
-        preset = {"size": 7, "loud": True, "other": "ignored"}
-        assert from_flags(ToySettings, parse(), preset) == ToySettings(7, loud=True)
-        assert from_flags(ToySettings, parse("--size", "2", "--no-loud"), preset) == ToySettings(2)
+        defaults = {"size": 7, "loud": True, "other": "ignored"}
+        assert from_flags(ToySettings, parse(), defaults) == ToySettings(7, loud=True)
+        assert from_flags(ToySettings, parse("--size", "2", "--no-loud"), defaults) == ToySettings(2)
 
     def test_the_help_has_doc_and_default(self, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit):
@@ -71,22 +72,79 @@ class TestMappings:
     @pytest.mark.parametrize(
         ("values", "message"),
         [
-            ([], "file: expected an object with settings, not list"),
+            ([], "file: expected an object, not list"),
             ({"sise": 1}, "file: unknown setting 'sise'; known: size, rate, kind, loud, name"),
-            ({"size": 1.5}, "file: size is 1.5; expected int"),
-            ({"size": True}, "file: size is True; expected int"),
-            ({"size": None}, "file: size is None; expected int"),
-            ({"rate": "fast"}, "file: rate is 'fast'; expected float"),
+            ({"size": 1.5}, "file: size is 1.5; expected a whole number"),
+            ({"size": True}, "file: size is True; expected a whole number"),
+            ({"size": None}, "file: size is None; expected a whole number"),
+            ({"rate": "fast"}, "file: rate is 'fast'; expected a number"),
             ({"kind": "odd"}, "file: kind is 'odd'; expected one of plain, fancy"),
             ({"kind": []}, "file: kind is []; expected one of plain, fancy"),
-            ({"loud": 1}, "file: loud is 1; expected bool"),
-            ({"name": 1}, "file: name is 1; expected str"),
+            ({"loud": 1}, "file: loud is 1; expected true or false"),
+            ({"name": 1}, "file: name is 1; expected text"),
         ],
     )
     def test_wrong_values_are_refused(self, values: Any, message: str) -> None:
         with pytest.raises(InputError) as caught:
             from_mapping(ToySettings, values, "file")
         assert str(caught.value) == message
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a document."""
+
+    weight: float
+
+    def __post_init__(self) -> None:
+        if self.weight == 13:
+            raise InputError("the weight brings bad luck")
+
+
+@dataclass(frozen=True)
+class Document:
+    """Everything that the validator understands."""
+
+    title: str
+    sizes: tuple[int, ...] = setting((), "several sizes", low=1, high=9)
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    best: Part | None = None
+    words: list[str] = field(default_factory=list)
+    anything: Any = None
+
+
+class TestDocuments:
+    def test_lists_mappings_and_nested_dataclasses_are_built(self) -> None:
+        value = {"title": "t", "sizes": [1, 9], "parts": {"a": {"weight": 1}}, "best": {"weight": 2.5}, "words": ["w"]}
+        expected = Document("t", (1, 9), {"a": Part(1.0)}, Part(2.5), ["w"])
+        assert from_mapping(Document, value, "file") == expected
+        assert from_mapping(Document, {"title": "t", "anything": [{}]}, "file") == Document("t", anything=[{}])
+        assert from_mapping(Document, {"title": "t", "best": None}, "file") == Document("t")
+        assert from_mapping(Document, json.loads(json.dumps(to_mapping(expected))), "file") == expected
+
+    @pytest.mark.parametrize(
+        ("values", "message"),
+        [
+            ({}, "missing title"),
+            ({"title": "", "a": 1, 2: 3}, "unknown setting 'a', 2; known: title, sizes, parts, best, words, anything"),
+            ({"title": None}, "title is None; expected text"),
+            ({"title": "", "sizes": 3}, "sizes is 3; expected a list of whole numbers"),
+            ({"title": "", "sizes": [1, "2"]}, "sizes[1] is '2'; expected a whole number"),
+            ({"title": "", "sizes": [1, 10]}, "sizes[1] is 10; expected a number of at least 1, at most 9"),
+            ({"title": "", "words": "abc"}, "words is 'abc'; expected a list of texts"),
+            ({"title": "", "parts": []}, "parts is []; expected an object with names"),
+            ({"title": "", "parts": {"a": 1}}, "parts.a: expected an object, not int"),
+            ({"title": "", "parts": {"a": {"weight": float("inf")}}}, "parts.a: weight is inf; expected a number"),
+            ({"title": "", "best": {"weight": -(10**400)}}, "best: weight is -1000"),
+            ({"title": "", "best": {"weight": 13}}, "best: the weight brings bad luck"),
+            ({"title": ["x" * 1000] * 1000}, "title is ['xxx"),
+        ],
+    )
+    def test_the_error_names_the_position_and_what_would_be_right(self, values: Any, message: str) -> None:
+        with pytest.raises(InputError) as caught:
+            from_mapping(Document, values, "file")
+        assert str(caught.value).startswith(f"file: {message}")
+        assert len(str(caught.value)) < 700
 
 
 class TestConfig:

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from hvil import __version__
-from hvil.gate.errors import InputError
+from hvil.gate.errors import InputError, one_line
 
 COMMANDS: Mapping[str, str] = {
     "demos": "write demonstrations of a task",
@@ -80,8 +80,7 @@ def _jsonable(value: Any) -> Any:
 
 
 def _complain(command: str, error: object, code: int) -> int:
-    line = " ".join(str(error).split()) or type(error).__name__
-    sys.stderr.write(f"hvil {command}: error: {line}\n")
+    sys.stderr.write(f"hvil {command}: error: {one_line(error)}\n")
     return code
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int
 
-from hvil.data.ragged import integers, part_of, place, read_only, unique_names
+from hvil.data.ragged import integers, locate, part_of, read_only, unique_names
 from hvil.gate.errors import InputError
 
 
@@ -69,7 +69,7 @@ class Annotations:
         first = np.zeros(len(self.stacks), dtype=bool)
         first[offsets[:-1]] = True
         if (first & (self.kept > 1)).any():
-            trace, _ = place(offsets, int(np.argmax(first & (self.kept > 1))))
+            trace, _ = locate(offsets, int(np.argmax(first & (self.kept > 1))))
             raise InputError(f"trace {trace}, step 0: only the root can be kept at the start of a trace")
         compared = ~first[1:] & self.known[1:] & self.known[:-1]
         differ = np.zeros(len(compared), dtype=bool)
@@ -77,7 +77,7 @@ class Annotations:
             same = self.stacks[1:, level] == self.stacks[:-1, level]
             differ |= compared & ~same & (np.maximum(self.kept[1:], 1) > level)
         if differ.any():
-            trace, step = place(offsets, int(np.argmax(differ)) + 1)
+            trace, step = locate(offsets, int(np.argmax(differ)) + 1)
             raise InputError(f"trace {trace}, step {step}: a frame is said to be kept that was not there before")
 
     def take(self, steps: Int[np.ndarray, "K"] | slice) -> "Annotations":

@@ -7,7 +7,7 @@ part of the run's configuration, so that policy, posterior and baselines, in tra
 Letters: R rows, C columns of a flat observation, D numbers that the networks see.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Num
 
 from hvil.data.traces import Traces
+from hvil.gate import settings
 from hvil.gate.errors import InputError
 
 FEW_VALUES = 32
@@ -40,11 +41,15 @@ class Inputs:
 
     def __post_init__(self) -> None:
         if not len(self.values) == len(self.means) == len(self.scales) > 0:
-            raise InputError("inputs: values, means and scales must have one entry a column")
+            raise InputError("values, means and scales must have one entry a column")
         if not all(np.isfinite(self.means)) or not all(np.isfinite(self.scales)) or min(self.scales) <= 0:
-            raise InputError("inputs: means must be finite, scales finite and positive")
-        if any(list(known) != sorted(set(known)) for known in self.values):
-            raise InputError("inputs: the values of a column must be ascending")
+            raise InputError("means must be finite, scales finite and positive")
+        if any(list(values) != sorted(set(values)) for values in self.values):
+            raise InputError("the values of a column must be ascending")
+        if any(values and max(-values[0], values[-1]) >= 1 << 63 for values in self.values):
+            raise InputError("the values of a column must be 64-bit whole numbers")
+        if sum(max(len(values), 1) for values in self.values) > MAX_INPUTS:
+            raise InputError(f"more than {MAX_INPUTS} inputs")
 
     @cached_property
     def offsets(self) -> Int[np.ndarray, "C_plus_1"]:
@@ -96,21 +101,7 @@ class Inputs:
     @staticmethod
     def from_mapping(value: Any, where: str) -> "Inputs":
         """Read what `to_mapping` gives."""
-        if not isinstance(value, Mapping) or set(value) != {"values", "means", "scales"}:
-            raise InputError(f"{where}: expected values, means and scales")
-        values, means, scales = value["values"], value["means"], value["scales"]
-        if not isinstance(values, list) or not all(
-            isinstance(known, list) and all(type(v) is int and abs(v) < 2**63 for v in known) for known in values
-        ):
-            raise InputError(f"{where}: values must be lists of whole numbers")
-        for numbers in (means, scales):
-            if not isinstance(numbers, list) or not all(type(n) in (int, float) and abs(n) < 1e300 for n in numbers):
-                raise InputError(f"{where}: means and scales must be lists of numbers")
-        if sum(max(len(known), 1) for known in values) > MAX_INPUTS:
-            raise InputError(f"{where}: more than {MAX_INPUTS} inputs")
-        return Inputs(
-            tuple(tuple(known) for known in values), tuple(float(n) for n in means), tuple(float(n) for n in scales)
-        )
+        return settings.from_mapping(Inputs, value, where, noun="list")
 
 
 def features(

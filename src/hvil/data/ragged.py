@@ -43,7 +43,7 @@ def read_only(array: Shaped[np.ndarray, "..."]) -> Shaped[np.ndarray, "..."]:
     return view
 
 
-def place(offsets: Int[np.ndarray, "N_plus_1"], flat: int) -> tuple[int, int]:
+def locate(offsets: Int[np.ndarray, "N_plus_1"], flat: int) -> tuple[int, int]:
     """Which range a flat index lies in, and where in it."""
     index = int(np.searchsorted(offsets, flat, side="right")) - 1
     return index, flat - int(offsets[index])

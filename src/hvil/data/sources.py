@@ -14,7 +14,7 @@ import numpy as np
 
 from hvil.data import tasks
 from hvil.data.formats.minari import traces_from_minari
-from hvil.data.formats.parquet_reader import Columns, traces_from_table
+from hvil.data.formats.tables import Columns, traces_from_table
 from hvil.data.segments import keep_annotations
 from hvil.data.settings import DataSettings
 from hvil.data.streaming import TraceStream, read_groups, should_stream, trace_counts

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Int
 
-from hvil.data.formats.parquet_reader import traces_from_table
+from hvil.data.formats.tables import traces_from_table
 from hvil.data.streams import Stream
 from hvil.data.traces import Traces
-from hvil.gate.errors import InputError
+from hvil.gate.errors import InputError, one_line
 
 AT_ONCE = 2
 """Row groups in memory: more mix the traces better, each is up to 131,072 steps."""
@@ -95,9 +95,7 @@ def trace_counts(path: Path) -> Int[np.ndarray, "G"]:
     except InputError:
         raise
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
-        raise InputError(
-            f"{path}: not a Parquet file of traces, or damaged ({' '.join(str(error).split())})"
-        ) from error
+        raise InputError(f"{path}: not a Parquet file of traces, or damaged ({one_line(error)})") from error
 
 
 def read_groups(path: Path, groups: Int[np.ndarray, "G"]) -> Traces:
@@ -108,8 +106,4 @@ def read_groups(path: Path, groups: Int[np.ndarray, "G"]) -> Traces:
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{path}: damaged ({_line(error)})") from error
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())
+        raise InputError(f"{path}: damaged ({one_line(error)})") from error

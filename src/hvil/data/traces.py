@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Num, Shaped
 
 from hvil.data.annotations import Annotations, join
-from hvil.data.ragged import integers, part_of, place, read_only, rows_of, selection, unique_names
+from hvil.data.ragged import integers, locate, part_of, read_only, rows_of, selection, unique_names
 from hvil.gate.errors import InputError
 
 __all__ = ["Annotations", "LengthStatistics", "Padded", "Traces", "concatenate"]
@@ -306,7 +306,7 @@ def _validate(traces: Traces) -> None:
         )
     wrong = (actions < 0) | (actions >= len(traces.action_names))
     if wrong.any():
-        i, step = place(offsets, int(np.argmax(wrong)))
+        i, step = locate(offsets, int(np.argmax(wrong)))
         raise InputError(
             f"trace {i}, step {step}: action {actions[np.argmax(wrong)]} is out of range, expected "
             f"0..{len(traces.action_names) - 1}"
@@ -314,7 +314,7 @@ def _validate(traces: Traces) -> None:
     if observations.dtype == np.float32:
         row = _first_non_finite(observations)
         if row is not None:
-            i, step = place(traces.row_offsets, row)
+            i, step = locate(traces.row_offsets, row)
             raise InputError(f"trace {i}, step {step}: the observation has a value that is not finite")
     columns = int(np.prod(traces.observation_shape))
     if traces.observation_names and len(traces.observation_names) != columns:

@@ -4,6 +4,7 @@ Nothing here knows what the contents mean.
 """
 
 import json
+import math
 import os
 import tempfile
 import zipfile
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import platformdirs
 
 from hvil.gate.errors import InputError
 
@@ -66,17 +68,71 @@ def write_json(target: str | os.PathLike[str], value: Any) -> None:
 
 
 def read_json(source: str | os.PathLike[str]) -> Any:
-    """Read a JSON file; what is not JSON is an `InputError` that names the file and the place."""
+    """Read a JSON file; what is wrong with it is an `InputError` that names the file and the position."""
     try:
-        return json.loads(Path(source).read_text(encoding="utf-8"))
+        text = Path(source).read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise InputError(f"{source}: no such file") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{source}: cannot be read as text ({error})") from error
+    return parse_json(text, str(source))
+
+
+def parse_json(text: str | bytes, where: str) -> Any:
+    """The value of a JSON text, read strictly: what other readers would understand differently is refused.
+
+    Args:
+        text: the JSON text.
+        where: where it is from, for the error message.
+
+    Raises:
+        InputError: no JSON, a key that stands twice in an object, NaN or an infinite number, a whole number of more
+            than `MAX_DIGITS` digits, or nesting that is too deep.
+    """
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_int=_whole_number,
+            parse_float=_finite_number,
+            parse_constant=_refuse_constant,
+        )
     except json.JSONDecodeError as error:
-        raise InputError(f"{source}: not JSON (line {error.lineno}, column {error.colno}: {error.msg})") from error
-    except (RecursionError, ValueError) as error:
-        raise InputError(f"{source}: JSON nested too deeply, or a number too long") from error
+        raise InputError(f"{where}: not JSON (line {error.lineno}, column {error.colno}: {error.msg})") from error
+    except RecursionError as error:
+        raise InputError(f"{where}: JSON nested too deeply") from error
+    except ValueError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+MAX_DIGITS = 64
+"""Of a whole number in JSON. The state of a random generator has 39; longer numbers overflow arrays and floats."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    contents = dict(pairs)
+    if len(contents) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} stands twice in an object")
+    return contents
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"a number too long: {len(digits)} digits, at most {MAX_DIGITS} are possible")
+    return int(digits)
+
+
+def _finite_number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:MAX_DIGITS]} is too large")
+    return number
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number that JSON allows")
 
 
 def write_npz(target: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None:
@@ -138,6 +194,40 @@ def _check_header(stream: Any, possible: int) -> None:
         count *= length
     if count * max(dtype.itemsize, 1) > possible:
         raise ValueError("an array claims to be larger than the file")
+
+
+def cache_directory() -> Path:
+    """Where files are kept that can be made or fetched again: the user's cache directory for hvil."""
+    home = os.environ.get("XDG_CACHE_HOME")  # on every system: tests and clusters move the cache by it
+    return Path(home) / "hvil" if home else platformdirs.user_cache_path("hvil", appauthor=False)
+
+
+class Locked(InputError):
+    """Another process holds a lock."""
+
+
+@contextmanager
+def lock(path: str | os.PathLike[str], wait: bool = True) -> Iterator[None]:
+    """Hold a lock while the block runs; the lock ends with the process, however that ends.
+
+    Args:
+        path: the lock file; it is made if it is not there.
+        wait: wait until other processes give the lock up.
+
+    Raises:
+        Locked: another process holds the lock, and we do not wait.
+    """
+    import filelock  # here, because it loads asyncio, which most commands do not need at start-up
+
+    held = filelock.FileLock(path, timeout=-1 if wait else 0)
+    try:
+        held.acquire()
+    except filelock.Timeout as error:
+        raise Locked(f"{path}: another process holds this lock") from error
+    try:
+        yield
+    finally:
+        held.release()
 
 
 def sync(path: Path) -> None:

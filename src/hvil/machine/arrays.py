@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float32, Int
 
-from hvil.data.ragged import place
+from hvil.data.ragged import locate
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.machine.callgraph import CallGraph
@@ -131,7 +131,7 @@ def guide(graph: CallGraph, traces: Traces) -> Guide:
 
     def refuse(wrong: Bool[np.ndarray, "S"], why: str) -> None:
         if wrong.any():
-            trace, step = place(traces.offsets, int(np.argmax(wrong)))
+            trace, step = locate(traces.offsets, int(np.argmax(wrong)))
             raise InputError(f"trace {trace}, step {step}: the annotated stack {why}")
 
     refuse(known & (stacks[:, 0] != graph.root), "does not begin with the call graph's root")

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Int
 from hvil.data.ragged import unique_names
 from hvil.gate.errors import InputError
 from hvil.gate.files import read_json
+from hvil.gate.settings import from_mapping, setting
 
 CYCLIC_MAX_DEPTH = 8
 MAX_PROCEDURES = 4096
@@ -244,44 +245,51 @@ def _built(calls: list[list[int]], action_names: Sequence[str]) -> CallGraph:
     )
 
 
+@dataclass(frozen=True)
+class _Procedure:
+    """A procedure in a call-graph file."""
+
+    calls: tuple[str, ...] = ()
+    actions: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _GraphFile:
+    """The contents of a call-graph file."""
+
+    root: str | None = None
+    max_depth: int | None = setting(None, "largest height of the stack", low=1, high=MAX_DEPTH)
+    procedures: Mapping[str, _Procedure]
+
+
 def _from_mapping(value: Any, action_names: tuple[str, ...], where: str) -> CallGraph:
-    if not isinstance(value, Mapping) or not isinstance(value.get("procedures"), Mapping) or not value["procedures"]:
+    if not isinstance(value, Mapping) or not value.get("procedures"):
         raise InputError(f'{where}: expected {{"root": NAME, "procedures": {{NAME: {{"calls": [NAME, …]}}, …}}}}')
-    unknown = set(value) - {"root", "max_depth", "procedures"}
-    if unknown:
-        raise InputError(f"{where}: unknown key {sorted(map(str, unknown))[0]!r}; known: root, max_depth, procedures")
-    procedures: Mapping[str, Any] = value["procedures"]
-    names = tuple(str(name) for name in procedures)
-    index = {name: i for i, name in enumerate(names)}
+    contents = from_mapping(_GraphFile, value, where, noun="key")
+    index = {name: i for i, name in enumerate(contents.procedures)}
     action_index = {name: i for i, name in enumerate(action_names)}
     calls, acts = [], []
-    for name, entry in procedures.items():
-        if not isinstance(entry, Mapping) or set(entry) - {"calls", "actions"}:
-            raise InputError(f'{where}: procedure {name!r}: expected {{"calls": […], "actions": […]}}')
-        calls.append(_indices(entry.get("calls", []), index, f"{where}: procedure {name!r} calls", "procedure"))
-        chosen = entry.get("actions", list(action_names))
-        acts.append(_indices(chosen, action_index, f"{where}: procedure {name!r} takes", "action"))
-    root = value.get("root", names[0])
-    if not isinstance(root, str) or root not in index:
+    for name, procedure in contents.procedures.items():
+        actions = action_names if procedure.actions is None else procedure.actions
+        calls.append(_indices(procedure.calls, index, f"{where}: procedure {name!r} calls", "procedure"))
+        acts.append(_indices(actions, action_index, f"{where}: procedure {name!r} takes", "action"))
+    names = tuple(index)
+    root = names[0] if contents.root is None else contents.root
+    if root not in index:
         raise InputError(f"{where}: the root {root!r} is not among the procedures {', '.join(names)}")
-    max_depth = value.get("max_depth")
-    if max_depth is not None and (type(max_depth) is not int or not 1 <= max_depth <= MAX_DEPTH):
-        raise InputError(f"{where}: max_depth must be a whole number between 1 and {MAX_DEPTH}, not {max_depth!r}")
     try:
-        return CallGraph(names, action_names, tuple(calls), tuple(acts), index[root], max_depth or 0)
+        return CallGraph(names, action_names, tuple(calls), tuple(acts), index[root], contents.max_depth or 0)
     except InputError as error:
         raise InputError(f"{where}: {str(error).removeprefix('call graph: ')}") from error
 
 
-def _indices(chosen: Any, index: Mapping[str, int], where: str, what: str) -> tuple[int, ...]:
-    if not isinstance(chosen, Sequence) or isinstance(chosen, str):
-        raise InputError(f"{where}: expected a list of names, not {chosen!r}")
-    for name in chosen:
-        if not isinstance(name, str) or name not in index:
+def _indices(names: Sequence[str], index: Mapping[str, int], where: str, what: str) -> tuple[int, ...]:
+    for name in names:
+        if name not in index:
             raise InputError(f"{where} {name!r}, an unknown {what}; there are {', '.join(index)}")
-    if len(set(chosen)) < len(chosen):
+    if len(set(names)) < len(names):
         raise InputError(f"{where} the same {what} twice")
-    return tuple(index[name] for name in chosen)
+    return tuple(index[name] for name in names)
 
 
 def _check_lists(lists: Sequence[Sequence[int]], procedures: Sequence[str], what: str, limit: int) -> None:

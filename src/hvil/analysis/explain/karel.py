@@ -28,7 +28,7 @@ from hvil.domains.karel.syntax import (
     Statement,
     While,
 )
-from hvil.domains.karel.teacher import KarelTask
+from hvil.domains.karel.task import KarelTask
 from hvil.gate.errors import InputError
 
 ENOUGH = 0.9

@@ -1,13 +1,13 @@
-"""Trace sets read from CSV: a line of names, one line a step. What the columns mean is `parquet_reader`'s business."""
+"""Trace sets read from CSV: a line of names, one line a step. What the columns mean is said in `tables`."""
 
 import os
 
 import pyarrow as pa
 from pyarrow import csv
 
-from hvil.data.formats.parquet_reader import OWN_COLUMNS, Columns, traces_from_table
+from hvil.data.formats.tables import OWN_COLUMNS, Columns, traces_from_table
 from hvil.data.traces import Traces
-from hvil.gate.errors import InputError
+from hvil.gate.errors import InputError, one_line
 
 
 def read_csv(path: str | os.PathLike[str], columns: Columns = OWN_COLUMNS) -> Traces:
@@ -15,6 +15,5 @@ def read_csv(path: str | os.PathLike[str], columns: Columns = OWN_COLUMNS) -> Tr
     try:
         table = csv.read_csv(path, convert_options=csv.ConvertOptions(strings_can_be_null=True))
     except (pa.ArrowException, OSError, ValueError) as error:
-        first = next(iter(str(error).splitlines()), type(error).__name__)
-        raise InputError(f"{path}: not a CSV file with one line a step ({first})") from error
+        raise InputError(f"{path}: not a CSV file with one line a step ({one_line(error, 200)})") from error
     return traces_from_table(table, columns)

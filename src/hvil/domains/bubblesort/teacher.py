@@ -1,6 +1,6 @@
-"""The bubble-sort teacher: its actions, observation, six procedures, and traces of many lists at once.
+"""The bubble-sort teacher: its actions, observations, six procedures, and traces of many lists at once.
 
-The task and the environment that are built on it stand in `hvil.domains.bubblesort.environment`.
+`task` and `environment` are built on it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from hvil.data.traces import Annotations, Traces
+from hvil.gate.errors import InputError
 
 ACTIONS = ("ptr1_left", "ptr1_right", "ptr2_left", "ptr2_right", "swap")
 PTR1_LEFT, PTR1_RIGHT, PTR2_LEFT, PTR2_RIGHT, SWAP = range(len(ACTIONS))
@@ -35,6 +36,17 @@ LENGTH_SCALE = 10.0
 """The argument is the length divided by this, so that it is of the size of the other numbers."""
 
 POINTER1_AT_END, VALUE2, POINTER2_AT_END, LENGTH = VALUES, VALUES + 1, 2 * VALUES + 1, 2 * VALUES + 2
+"""Columns of the observation; the one-hot value under pointer 1 begins at column 0."""
+
+DEFAULT_LENGTHS = (2, 10)
+"""The shortest and the longest list, as in the paper."""
+
+
+def check_lengths(lengths: tuple[int, int]) -> None:
+    """A range of lengths must be in order and begin at 2: one number is sorted by taking no action."""
+    low, high = lengths
+    if not 2 <= low <= high <= 1_000:
+        raise InputError(f"lengths {low} to {high}: expected a range from at least 2 up to at most 1000")
 
 
 def observation_names(length_argument: bool = True) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from hvil.domains.karel.parser import parse
 from hvil.domains.karel.printer import print_program
 from hvil.domains.karel.programs import PROGRAMS
 from hvil.domains.karel.syntax import ACTIONS, OBSERVATIONS, Program
-from hvil.domains.karel.teacher import KarelTask
+from hvil.domains.karel.task import KarelTask
 from hvil.domains.karel.world import World
 
 __all__ = [

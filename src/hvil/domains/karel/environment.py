@@ -1,4 +1,4 @@
-"""Karel as a Gymnasium environment; pictures are drawn in `rendering`."""
+"""Karel as a Gymnasium environment; pictures are drawn in `drawing`."""
 
 from typing import Any, SupportsInt
 
@@ -107,12 +107,12 @@ class KarelEnv(gymnasium.Env[Float32[np.ndarray, "4"], np.int64]):
 
     def render(self) -> Any:
         """The current world as text or as a picture, by the render mode."""
-        from hvil.domains.karel import rendering
+        from hvil.domains.karel import drawing  # here, for a fast start: it loads Pillow
 
         if self.render_mode == "ansi":
-            return rendering.text(self.world)
+            return drawing.text(self.world)
         if self.render_mode == "rgb_array":
-            return rendering.picture(self.world)
+            return drawing.picture(self.world)
         gymnasium.logger.warn("KarelEnv.render needs a render_mode: ansi or rgb_array")
         return None
 

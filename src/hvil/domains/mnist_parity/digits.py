@@ -1,7 +1,7 @@
 """MNIST digits: a real subset that comes with the package, and the full files from a directory or the mirror.
 
-Every full file is checked by the MD5 of its uncompressed contents. What is done with the digits is the business of
-`hvil.domains.mnist_parity.environment`.
+Every full file is checked by the MD5 of its uncompressed contents. What is done with the digits is left to
+`task` and `environment`.
 """
 
 import gzip
@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from hvil.gate.errors import InputError
-from hvil.gate.files import write_atomically
+from hvil.gate.files import cache_directory, write_atomically
 
 Split = Literal["train", "test"]
 
@@ -103,13 +103,8 @@ def parse_idx(contents: bytes) -> UInt8[np.ndarray, "..."]:
     return np.frombuffer(contents, dtype=np.uint8, offset=4 + 4 * dimensions).reshape(shape)
 
 
-def cache_directory() -> Path:
-    """Where downloaded files are kept: `mnist` in the user's cache directory for hvil."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hvil" / "mnist"
-
-
 def _cached(name: str) -> bytes:
-    directory = cache_directory()
+    directory = cache_directory() / "mnist"
     if not (directory / f"{name}.gz").is_file():
         _download(name, directory)
     return read_file(name, directory)
