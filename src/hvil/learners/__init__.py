@@ -1,40 +1,8 @@
-"""The learners: their settings, networks, objectives, and one module each. A learner is imported when it is built.
+"""The learners: their settings, networks, objectives, and one module for each learner.
 
-`LEARNERS` holds the settings class of each learner by name. A user's own is added with `LEARNERS.register`, or with an
-entry point of the group `hvil.learners`.
+Training them is left to `hvil.training`, measuring and reading them to `hvil.analysis`.
 """
 
-from collections.abc import Mapping
-from dataclasses import fields
-from importlib import import_module
-from typing import Any, cast
+from hvil.learners.registry import LEARNERS, build, settings_for
 
-from hvil.gate.registry import Registry
-from hvil.learners.settings import LearnerSettings
-
-LEARNERS: Registry[type[LearnerSettings]] = Registry(
-    "learner",
-    {
-        "hvil": "hvil.learners.settings:HvilSettings",
-        "exact": "hvil.learners.settings:ExactSettings",
-        "lstm": "hvil.learners.settings:LstmSettings",
-        "feedforward": "hvil.learners.settings:FeedForwardSettings",
-        "stackrnn": "hvil.learners.settings:StackRnnSettings",
-    },
-)
-
-
-def settings_for(learner: str, values: Mapping[str, Any]) -> LearnerSettings:
-    """The settings of a learner out of values for several learners: those that it does not have are left out."""
-    kind = LEARNERS[learner]
-    names = {entry.name for entry in fields(kind)}
-    return kind(**{name: value for name, value in values.items() if name in names})
-
-
-def build(config: Any) -> Any:
-    """A new learner of the configured kind; torch's random state decides its initial weights."""
-    home = type(config.model).home
-    if isinstance(home, str):
-        module, _, name = home.partition(":")
-        home = cast(Any, getattr(import_module(module), name))
-    return home(config)
+__all__ = ["LEARNERS", "build", "settings_for"]

@@ -15,7 +15,7 @@ from hvil.data.settings import DataSettings
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.gate.settings import from_mapping, to_mapping
-from hvil.learners import LEARNERS
+from hvil.learners.registry import LEARNERS
 from hvil.learners.settings import HvilSettings, LearnerSettings, TrainingSettings
 from hvil.machine.arrays import guide
 from hvil.machine.callgraph import CallGraph, call_graph
