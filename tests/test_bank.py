@@ -9,7 +9,7 @@ from torch.func import functional_call
 
 from hvil.learners.naive import frame_inputs, log_probs
 from hvil.learners.networks.bank import FrameInputs, Frames, MlpBank, ModuleBank, grouped
-from hvil.learners.networks.php import ConvNetProcedure
+from hvil.learners.networks.encoders import ConvNetWithNumbers
 from hvil.machine.reference import Frame
 
 CHOICES = 4
@@ -41,7 +41,7 @@ def test_gradients_of_perceptrons_pass_a_finite_difference_check(limit: int) -> 
 def test_gradients_of_convnets_pass_a_finite_difference_check(shape: tuple[int, ...]) -> None:
     torch.manual_seed(0)
     frame = FrameInputs(counter=True, limit=0, last=True, choices=CHOICES)
-    bank = ModuleBank([ConvNetProcedure(shape, frame.width, CHOICES) for _ in range(3)], frame)
+    bank = ModuleBank([ConvNetWithNumbers(shape, frame.width, CHOICES) for _ in range(3)], frame)
     check_gradients(bank, torch.randn(5, int(np.prod(shape))))
 
 

@@ -1,18 +1,21 @@
 """The estimators by themselves: their formulas, and the paper's binary example."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from oracle import GRAPHS, enumerated, make_learner, make_traces
 from torch import Tensor
 
+import hvil
 from hvil.data.traces import Traces
+from hvil.gate.errors import InputError
 from hvil.learners.hvil import HvilLearner, entropy_weight
 from hvil.learners.objective.elbo import Terms, entropy, kl_divergence
-from hvil.learners.objective.estimators import ESTIMATORS
+from hvil.learners.objective.estimators import ESTIMATORS, analytic_costs, cost_to_come, sampled_log_q
 from hvil.machine.callgraph import CallGraph
-from oracle import GRAPHS, enumerated, make_learner, make_traces
 
 WEIGHT = 0.3
 
@@ -23,15 +26,16 @@ def random_terms() -> tuple[Terms, Tensor, Tensor]:
     scores_q, scores_p = torch.randn(2, 8, 3, requires_grad=True).unbind()
     log_q, log_p = scores_q.log_softmax(1), scores_p.log_softmax(1)
     taken = torch.tensor([0, 1, 2, 0, 1, 1, 2, 0])
-    known = torch.tensor([0, 1, 0, 0, 1, 0, 0, 1]).bool()
-    rows = torch.arange(8)
+    steps = torch.arange(8)
     terms = Terms(
-        kl_divergence(log_q, log_p),
-        entropy(log_q),
-        log_q[rows, taken],
-        log_p[rows, taken],
-        known,
-        np.array([0, 4, 5, 8]),
+        kl=kl_divergence(log_q, log_p),
+        entropy=entropy(log_q),
+        log_q=log_q[steps, taken],
+        log_p=log_p[steps, taken],
+        annotated=torch.tensor([0, 1, 0, 0, 1, 0, 0, 1]).bool(),
+        trace=torch.tensor([0, 0, 0, 0, 1, 2, 2, 2]),
+        time=torch.tensor([0, 0, 1, 2, 0, 0, 1, 1]),
+        offsets=np.array([0, 4, 5, 8]),
     )
     return terms, scores_q, scores_p
 
@@ -43,7 +47,7 @@ def direct(terms: Terms, estimator: str) -> Tensor:
         steps = range(first, end)
         costs = {}
         for i in steps:
-            if terms.known[i]:
+            if terms.annotated[i]:
                 costs[i] = -terms.log_p[i] - terms.log_q[i]
             elif estimator == "score":
                 costs[i] = terms.log_q[i] - terms.log_p[i] + WEIGHT * terms.log_q[i]
@@ -52,12 +56,12 @@ def direct(terms: Terms, estimator: str) -> Tensor:
         for i in steps:
             total = total + costs[i]
             for j in steps:
-                if not terms.known[j] and (estimator != "rao-blackwell" or j < i):
+                if not terms.annotated[j] and (estimator != "rao-blackwell" or j < i):
                     total = total + costs[i].detach() * terms.log_q[j]
     return total
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("estimator", ESTIMATORS.names())
 def test_each_estimator_is_its_equation(estimator: str) -> None:
     terms, *scores = random_terms()
     got, expected = ESTIMATORS[estimator](terms, WEIGHT), direct(terms, estimator)
@@ -71,7 +75,8 @@ def test_each_estimator_is_its_equation(estimator: str) -> None:
 def test_one_trace_does_not_weigh_another() -> None:
     terms, *_ = random_terms()
     alone = Terms(*(values[:4] for values in terms[:-1]), terms.offsets[:2])
-    for estimator in ESTIMATORS.values():
+    for name in ESTIMATORS.names():
+        estimator = ESTIMATORS[name]
         (together,) = torch.autograd.grad(estimator(terms, WEIGHT), terms.log_q, retain_graph=True)
         (single,) = torch.autograd.grad(estimator(alone, WEIGHT), terms.log_q, retain_graph=True)
         torch.testing.assert_close(together[:4], single[:4])
@@ -91,7 +96,7 @@ def binary_example(estimator: str) -> tuple[HvilLearner, Traces]:
     graph = CallGraph(("root", "wrong", "right"), ("a", "b"), calls=((1, 2), (), ()), acts=((1,), (0,), (0,)))
     learner = make_learner(graph, estimator=estimator, entropy_weight=0.0)
     a_b_return_wrong_right = {
-        "generative": [0.0, np.log(0.5), 30.0, np.log(PRIOR), np.log(0.5)],
+        "policy_network": [0.0, np.log(0.5), 30.0, np.log(PRIOR), np.log(0.5)],
         "posterior": [0.0, 0.0, 0.0, np.log(EPSILON), np.log(1 - EPSILON)],
     }
     with torch.no_grad():
@@ -109,13 +114,13 @@ def push_on_epsilon(learner: HvilLearner, loss: Tensor) -> float:
     return -float(grad[0, 3]) / (EPSILON * (1 - EPSILON))
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("estimator", ESTIMATORS.names())
 def test_without_analytic_kl_the_gradient_pushes_epsilon_up_and_with_it_down(estimator: str) -> None:
     learner, trace = binary_example(estimator)
     traces, rng = trace[[0] * 200], np.random.default_rng(0)
     assert push_on_epsilon(learner, enumerated(learner, trace, 0).objective) < 0, "less of z = 0 is better"
-    structure = learner.infer(traces, np.random.default_rng(0))
-    called = structure.choice[structure.counter + structure.procedure == 0]
+    steps = learner.infer(traces, np.random.default_rng(0)).steps
+    called = steps.choice[steps.counter + steps.procedure == 0]
     assert (called == 4).all(), "no sample of practical size has z = 0"
     push = push_on_epsilon(learner, learner.loss(traces, rng, 0).total)
     if estimator == "score":
@@ -131,3 +136,26 @@ def test_more_samples_do_not_help_without_analytic_kl() -> None:
     with_none = push_on_epsilon(learner, learner.loss(trace[[0] * 500], np.random.default_rng(0), 0).total)
     once = np.log(EPSILON) - np.log(PRIOR)
     assert exact == pytest.approx((1 - EPSILON) * with_none - EPSILON * (1 + once) / EPSILON, rel=1e-3)
+
+
+def doubled(terms: Terms, weight: float) -> Tensor:
+    """A user's estimator: the default one, twice, from the same parts; it also looks at times and traces."""
+    assert terms.time.shape == terms.trace.shape == terms.kl.shape
+    costs = analytic_costs(terms, weight)
+    return 2 * (costs + cost_to_come(costs.detach(), terms) * sampled_log_q(terms)).sum()
+
+
+def test_an_estimator_from_outside_trains_a_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(ESTIMATORS, "_registered", {})
+    graph = GRAPHS["tree"]
+    traces = make_traces(graph, [[0, 1, 0], [1, 1]])
+    with pytest.raises(InputError, match="'doubled': no such estimator; expected score, analytic, rao-blackwell"):
+        make_learner(graph, estimator="doubled")
+    ESTIMATORS.register("doubled", doubled)
+    ours, theirs = make_learner(graph), make_learner(graph, estimator="doubled")
+    losses = [learner.loss(traces, np.random.default_rng(0), 0).total for learner in (ours, theirs)]
+    assert losses[1].item() == pytest.approx(2 * losses[0].item(), rel=1e-5)
+    with pytest.raises(InputError, match="cannot be compiled"):
+        theirs.loss(traces, np.random.default_rng(0), 0, path="compiled")
+    run = hvil.fit(traces, "tree:2x2", out=tmp_path / "run", estimator="doubled", updates=3, hidden=4, context=3)
+    assert hvil.load(run.path).config.model.estimator == "doubled"

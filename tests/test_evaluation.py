@@ -16,10 +16,11 @@ from hvil.data.traces import Annotations, Traces
 from hvil.gate.errors import InputError
 from hvil.learners import build, settings_for
 from hvil.learners.config import Config
-from hvil.learners.learner import Loss, Structure
+from hvil.learners.learner import Loss
 from hvil.learners.settings import HvilSettings, TrainingSettings
 from hvil.machine.callgraph import call_graph
 from hvil.machine.reference import replay, structure_from_stacks
+from hvil.machine.steps import Steps
 from hvil.training.loop import seeded, train
 
 ACTIONS = ("a", "b")
@@ -117,14 +118,14 @@ def test_a_roll_out_without_end_is_cut_and_counts_as_wrong():
     assert endless.steps.tolist() == [20] * 3
 
 
-def structure_of(traces: Traces, graph, structures: list[tuple[int, ...]]) -> Structure:
+def steps_of(traces: Traces, graph, structures: list[tuple[int, ...]]) -> Steps:
     columns = []
     for i, (trace, steps) in enumerate(zip(traces, structures, strict=True)):
         for moment, choice in zip(replay(graph, trace.actions.tolist(), steps), steps, strict=True):
             top = moment.stack[-1]
-            columns.append((i, moment.time, *top, len(moment.stack), choice))
-    parts = [np.array(column) for column in zip(*columns, strict=True)]
-    return Structure(*parts[:5], parts[5], parts[6], np.zeros(len(parts[0])))
+            columns.append((traces.row_offsets[i] + moment.time, *top, len(moment.stack), choice))
+    offsets = np.cumsum([0, *map(len, structures)])
+    return Steps(*(np.array(column) for column in zip(*columns, strict=True)), offsets)
 
 
 def test_boundaries_of_a_structure_are_those_of_its_annotations():
@@ -137,7 +138,7 @@ def test_boundaries_of_a_structure_are_those_of_its_annotations():
         stacks = np.where(trace.annotations.stacks < 0, -1, np.array(index)[trace.annotations.stacks])
         rows = (trace.actions.tolist(), stacks.tolist(), trace.annotations.kept.tolist())
         structures.append(structure_from_stacks(graph, *rows))
-    inferred = structure_of(traces, graph, structures)
+    inferred = steps_of(traces, graph, structures)
     true, known = annotated_boundaries(traces)
     assert known.sum() == len(traces.actions) - len(traces)
     np.testing.assert_array_equal(inferred_boundaries(traces, inferred), true & known)

@@ -19,22 +19,26 @@ from hvil.data.tasks import find_task
 from hvil.data.trace_files import load, save
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
-from hvil.learners.learner import Structure
 from hvil.machine.callgraph import CallGraph
 from hvil.machine.reference import replay, stacks_from_structure, structures
+from hvil.machine.steps import Steps, joined
 
 Capture = pytest.CaptureFixture[str]
 
 
-def _structure(graph: CallGraph, taken: list[tuple[list[int], tuple[int, ...]]]) -> Structure:
-    """The PHP steps of some traces in the form of learners."""
-    rows = []
-    for trace, (actions, steps) in enumerate(taken):
-        for moment, choice in zip(replay(graph, actions, steps), steps, strict=True):
-            frame = moment.stack[-1]
-            rows.append((trace, moment.time, *frame, len(moment.stack), choice))
-    columns = np.array(rows).T
-    return Structure(*columns, np.zeros(len(rows)))
+def _steps(graph: CallGraph, actions: list[int], structure: tuple[int, ...]) -> Steps:
+    """The PHP steps of one trace in the form of learners."""
+    moments = replay(graph, actions, structure)
+    procedure, counter, last = np.array([moment.stack[-1] for moment in moments]).T
+    return Steps(
+        row=np.array([moment.time for moment in moments]),
+        procedure=procedure,
+        counter=counter,
+        last=last,
+        depth=np.array([len(moment.stack) for moment in moments]),
+        choice=np.array(structure),
+        offsets=np.array([0, len(structure)]),
+    )
 
 
 @given(st.data())
@@ -51,7 +55,7 @@ def test_segments_are_the_stacks_of_the_structure(data: st.DataObject) -> None:
         [np.array(actions, dtype=np.int32)] * count,
         action_names=graph.action_names,
     )
-    found = segments(graph, traces, _structure(graph, taken))
+    found = segments(graph, traces, joined([_steps(graph, *each) for each in taken]))
     for i, (_, steps) in enumerate(taken):
         wanted = stacks_from_structure(graph, actions, steps)
         part = found.annotations.take(slice(int(traces.offsets[i]), int(traces.offsets[i + 1])))
@@ -100,7 +104,7 @@ def test_the_file_labels_steps_and_is_a_trace_file(tiny_run: Path, tmp_path: Pat
     assert np.array_equal(again.actions, traces.actions)
     assert np.array_equal(again.observations, traces.observations)
     learner = hvil.load(tiny_run).learner
-    wanted = segments(hvil.load(tiny_run).config.graph, traces, infer(learner, traces))
+    wanted = segments(hvil.load(tiny_run).config.graph, traces, infer(learner, traces).steps)
     assert again.annotations == wanted.annotations
 
 
@@ -115,7 +119,7 @@ def test_structures_can_be_drawn_and_inferred_exactly(tiny_run: Path, tmp_path: 
     first, second = (hvil.load(tiny_run).learner for _ in range(2))
     traces = find_task("karel:B").demonstrations(6, 5)
     drawn = [infer(learner, traces, np.random.default_rng(4)) for learner in (first, second)]
-    assert np.array_equal(drawn[0].choice, drawn[1].choice)
+    assert np.array_equal(drawn[0].steps.choice, drawn[1].steps.choice)
 
 
 def test_bad_input_is_one_line(tiny_run: Path, tmp_path: Path, capsys: Capture) -> None:

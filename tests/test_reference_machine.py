@@ -6,6 +6,7 @@ from itertools import islice
 import numpy as np
 import pytest
 from hypothesis import given
+from strategies import graphs_and_actions
 
 from hvil.gate.errors import InputError
 from hvil.machine.callgraph import CallGraph, call_graph
@@ -22,7 +23,6 @@ from hvil.machine.reference import (
     structure_from_stacks,
     structures,
 )
-from strategies import graphs_and_actions
 
 A, B, END, CALL0, CALL1 = range(5)
 """With two actions: the actions, ∅, and the calls of the first and second callee."""

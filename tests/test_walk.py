@@ -10,51 +10,64 @@ from strategies import graphs_and_actions
 from hvil.data.traces import Traces
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.naive import naive_walk
-from hvil.learners.networks.php import prepare
+from hvil.learners.networks.batch import prepare
 from hvil.machine import reference
-from hvil.machine.arrays import Steps, most_steps
 from hvil.machine.callgraph import CallGraph
+from hvil.machine.steps import Steps, Walk, joined, most_steps
 
 
-def walks(learner: HvilLearner, traces: Traces, seed: int, greedy: bool) -> tuple[Steps, Steps, Steps]:
+def walks(learner: HvilLearner, traces: Traces, seed: int, greedy: bool) -> tuple[Walk, Walk, Walk]:
     """The compiled walk, the batched one, and the reference machine's."""
     batch = prepare(traces, learner.config, learner.device)
-    context = learner.posterior.context(batch)
-    compiled = learner.posterior.walk(batch, context, np.random.default_rng(seed), greedy)
+    context = learner.posterior.context(batch).detach()
+    uniforms = np.random.default_rng(seed).random(learner.posterior.most_steps(batch))
+    compiled, _ = learner.posterior.walk_compiled(batch, context, uniforms, greedy)
+    batched = learner.posterior.walk_batched(batch, context, uniforms, greedy)
+    return compiled, batched, reference_walk(learner, traces, uniforms, greedy)
+
+
+def reference_walk(learner: HvilLearner, traces: Traces, uniforms: np.ndarray, greedy: bool) -> Walk:
     offsets = np.concatenate([[0], np.cumsum(most_steps(learner.config.graph, traces.lengths))])
-    uniforms = np.random.default_rng(seed).random(int(offsets[-1]))
-    batched = learner.posterior.walk_batched(batch, context.detach(), uniforms, offsets, greedy)
-    return compiled, batched, reference_walk(learner, traces, uniforms, offsets, greedy)
-
-
-def reference_walk(
-    learner: HvilLearner, traces: Traces, uniforms: np.ndarray, offsets: np.ndarray, greedy: bool
-) -> Steps:
     parts = [
         naive_walk(learner, trace, uniforms[first:], greedy) for trace, first in zip(traces, offsets[:-1], strict=True)
     ]
     flat = [(i, step) for i, steps in enumerate(parts) for step in steps]
-    graph, rows = learner.config.graph, traces.row_offsets
+    graph, row_offsets = learner.config.graph, traces.row_offsets
     tops = [step.stack[-1] for _, step in flat]
-    return Steps(
-        np.array([rows[i] + step.time for i, step in flat]),
-        np.array([frame.procedure for frame in tops]),
-        np.array([frame.counter for frame in tops]),
-        np.array([frame.last for frame in tops]),
-        np.array([len(step.stack) for _, step in flat]),
-        np.array([step.choice for _, step in flat]),
-        np.array([step.known for _, step in flat]),
-        np.stack([np.isfinite(step.log_q.detach().numpy()) for _, step in flat]),
-        np.stack([np.isin(np.arange(graph.step_count), reference.policy_steps(graph, s.stack)) for _, s in flat]),
-        np.concatenate([[0], np.cumsum([len(steps) for steps in parts])]),
+    steps = Steps(
+        row=np.array([row_offsets[i] + step.time for i, step in flat]),
+        procedure=np.array([frame.procedure for frame in tops]),
+        counter=np.array([frame.counter for frame in tops]),
+        last=np.array([frame.last for frame in tops]),
+        depth=np.array([len(step.stack) for _, step in flat]),
+        choice=np.array([step.choice for _, step in flat]),
+        offsets=np.concatenate([[0], np.cumsum([len(steps) for steps in parts])]),
+    )
+    np.testing.assert_array_equal(steps.trace, [i for i, _ in flat])
+    np.testing.assert_array_equal(steps.time(row_offsets), [step.time for _, step in flat])
+    return Walk(
+        steps=steps,
+        annotated=np.array([step.annotated for _, step in flat]),
+        posterior_possible=np.stack([np.isfinite(step.log_q.detach().numpy()) for _, step in flat]),
+        policy_possible=np.stack(
+            [np.isin(np.arange(graph.step_count), reference.policy_steps(graph, s.stack)) for _, s in flat]
+        ),
     )
 
 
-def assert_same(learner: HvilLearner, traces: Traces, seed: int, greedy: bool) -> Steps:
+def assert_equal(walk: Walk, expected: Walk, which: str) -> None:
+    for names, ours, theirs in [
+        (Steps._fields, walk.steps, expected.steps),
+        (Walk._fields[1:], walk[1:], expected[1:]),
+    ]:
+        for name, a, b in zip(names, ours, theirs, strict=True):
+            np.testing.assert_array_equal(a, b, err_msg=f"{name}: {which} walk and reference machine")
+
+
+def assert_same(learner: HvilLearner, traces: Traces, seed: int, greedy: bool) -> Walk:
     compiled, batched, plain = walks(learner, traces, seed, greedy)
-    for name, a, b, c in zip(Steps._fields, compiled, batched, plain, strict=True):
-        np.testing.assert_array_equal(a, c, err_msg=f"{name}: compiled walk and reference machine")
-        np.testing.assert_array_equal(b, c, err_msg=f"{name}: batched walk and reference machine")
+    assert_equal(compiled, plain, "compiled")
+    assert_equal(batched, plain, "batched")
     return compiled
 
 
@@ -67,10 +80,11 @@ def test_compiled_and_batched_walks_equal_the_reference_machine(
     sequences = [actions, actions[:1], *random_sequences(graph, [3], seed)]
     traces = make_traces(graph, sequences, seed, annotated=annotated)
     learner = make_learner(graph, seed=seed, annotations="use")
-    steps = assert_same(learner, traces, seed, greedy)
-    assert steps.posterior_possible.any(axis=1).all(), "the posterior reached a dead end"
-    assert not (steps.posterior_possible & ~steps.policy_possible).any(), "a step is possible for q and not for p"
-    assert steps.posterior_possible[np.arange(len(steps.choice)), steps.choice].all()
+    walk = assert_same(learner, traces, seed, greedy)
+    choice = walk.steps.choice
+    assert walk.posterior_possible.any(axis=1).all(), "the posterior reached a dead end"
+    assert not (walk.posterior_possible & ~walk.policy_possible).any(), "a step is possible for q and not for p"
+    assert walk.posterior_possible[np.arange(len(choice)), choice].all()
 
 
 @pytest.mark.parametrize("frame_inputs", ["both", "counter", "last", "none"])
@@ -92,20 +106,27 @@ def test_the_walk_emits_the_trace_and_ends_with_an_empty_stack() -> None:
         reference.replay(graph, trace.actions.tolist(), taken)
 
 
-def test_the_bound_on_steps_is_reached_and_never_exceeded() -> None:
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_the_bound_on_steps_is_the_longest_structure_and_the_returns_that_the_first_action_lacks(length: int) -> None:
     graph = GRAPHS["chain"]
-    deepest = [*[graph.terminate + 1] * 2, 0]
-    back = [graph.terminate] * 2
-    structure = [*deepest, *back, *deepest, *back, graph.terminate]
-    assert len(reference.replay(graph, [0, 0], structure)) <= most_steps(graph, np.array([2]))[0]
-    longest = max(len(structure) for structure in reference.structures(graph, [0, 0]))
-    assert longest <= most_steps(graph, np.array([2]))[0]
+    longest = max(len(structure) for structure in reference.structures(graph, [0] * length))
+    assert most_steps(graph, np.array([length]))[0] == longest + graph.max_depth - 1
+
+
+def test_the_steps_of_parts_join_to_those_of_the_whole() -> None:
+    graph = GRAPHS["recursive"]
+    learner = make_learner(graph)
+    traces = make_traces(graph, random_sequences(graph, [4, 1, 3, 2]))
+    whole = learner.infer(traces).steps
+    parts = joined([learner.infer(traces[part]).steps for part in (slice(2), slice(2, 3), slice(3, 4))])
+    for name, ours, theirs in zip(Steps._fields, parts, whole, strict=True):
+        np.testing.assert_array_equal(ours, theirs, err_msg=name)
 
 
 def test_the_same_random_state_gives_the_same_walk() -> None:
     graph = GRAPHS["tree"]
     learner = make_learner(graph)
     traces = make_traces(graph, random_sequences(graph, [5, 3]))
-    first, again, other = (learner.infer(traces, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    first, again, other = (learner.infer(traces, np.random.default_rng(seed)).steps for seed in (1, 1, 2))
     np.testing.assert_array_equal(first.choice, again.choice)
     assert len(first.choice) != len(other.choice) or (first.choice != other.choice).any()

@@ -12,14 +12,14 @@ from hvil.data.traces import Annotations, Traces
 from hvil.learners.config import Config
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.networks.bank import MlpBank, ModuleBank
-from hvil.learners.networks.php import prepare
+from hvil.learners.networks.batch import prepare
 from hvil.learners.objective.elbo import Terms, elbo_terms
-from hvil.learners.objective.estimators import analytic_costs
+from hvil.learners.objective.estimators import analytic_costs, sampled_log_q
 from hvil.learners.settings import HvilSettings
 from hvil.machine import reference
-from hvil.machine.arrays import Steps
 from hvil.machine.callgraph import CallGraph, call_graph
 from hvil.machine.reference import Stack
+from hvil.machine.steps import Steps, Walk
 
 ACTIONS = ("a", "b")
 WIDTH = 3
@@ -108,7 +108,7 @@ class Taken(NamedTuple):
     stack: Stack
     time: int
     choice: int
-    known: bool
+    annotated: bool
 
 
 def enumerate_structures(learner: HvilLearner, trace: Traces) -> Iterator[tuple[Taken, ...]]:
@@ -133,8 +133,8 @@ def enumerate_structures(learner: HvilLearner, trace: Traces) -> Iterator[tuple[
     return extend(reference.start(graph), 0, [], ())
 
 
-def as_steps(graph: CallGraph, emitted: Sequence[int], structures: Sequence[Sequence[Taken]]) -> Steps:
-    """Many structures of one trace, as the steps that a walk would return."""
+def as_walk(graph: CallGraph, emitted: Sequence[int], structures: Sequence[Sequence[Taken]]) -> Walk:
+    """Many structures of one trace, as a walk over copies of the trace would return them."""
     flat = [taken for structure in structures for taken in structure]
 
     def mask(possible: list[list[int]]) -> np.ndarray:
@@ -144,17 +144,21 @@ def as_steps(graph: CallGraph, emitted: Sequence[int], structures: Sequence[Sequ
         return array
 
     tops = [taken.stack[-1] for taken in flat]
-    return Steps(
-        row=np.array([taken.time for taken in flat]),
+    copies = np.repeat(np.arange(len(structures)), [len(structure) for structure in structures])
+    steps = Steps(
+        row=np.array([taken.time for taken in flat]) + copies * len(emitted),
         procedure=np.array([frame.procedure for frame in tops]),
         counter=np.array([frame.counter for frame in tops]),
         last=np.array([frame.last for frame in tops]),
         depth=np.array([len(taken.stack) for taken in flat]),
         choice=np.array([taken.choice for taken in flat]),
-        known=np.array([taken.known for taken in flat]),
+        offsets=np.concatenate([[0], np.cumsum([len(structure) for structure in structures])]),
+    )
+    return Walk(
+        steps=steps,
+        annotated=np.array([taken.annotated for taken in flat]),
         posterior_possible=mask([reference.posterior_steps(graph, t.stack, emitted[t.time]) for t in flat]),
         policy_possible=mask([reference.policy_steps(graph, taken.stack) for taken in flat]),
-        offsets=np.concatenate([[0], np.cumsum([len(structure) for structure in structures])]),
     )
 
 
@@ -177,17 +181,16 @@ def enumerated(learner: HvilLearner, trace: Traces, weight: float) -> Enumerated
     """Evaluate the posterior and the cost of every structure of one trace, with gradients."""
     graph = learner.config.graph
     emitted = [*trace.actions.tolist(), graph.terminate]
-    steps = as_steps(graph, emitted, list(enumerate_structures(learner, trace)))
-    batch = prepare(trace, learner.config, learner.device)
-    terms = elbo_terms(learner.policy_network, learner.posterior, batch, learner.posterior.context(batch), steps)
-    count = np.diff(steps.offsets)
-    owner = torch.from_numpy(np.repeat(np.arange(len(count)), count))
+    structures = list(enumerate_structures(learner, trace))
+    walk = as_walk(graph, emitted, structures)
+    batch = prepare(trace[[0] * len(structures)], learner.config, learner.device)
+    context = learner.posterior.context(prepare(trace, learner.config, learner.device)).repeat(len(structures), 1)
+    terms = elbo_terms(learner.policy_network, learner.posterior, batch, context, walk)
 
     def totals(values: Tensor) -> Tensor:
-        return torch.zeros(len(count), dtype=torch.float64).index_add(0, owner, values.double())
+        return torch.zeros(len(structures), dtype=torch.float64).index_add(0, terms.trace, values.double())
 
-    sampled = torch.where(terms.known, 0.0, terms.log_q)
-    return Enumerated(totals(sampled), totals(analytic_costs(terms, weight)), terms)
+    return Enumerated(totals(sampled_log_q(terms)), totals(analytic_costs(terms, weight)), terms)
 
 
 def gradient(learner: HvilLearner, value: Tensor) -> np.ndarray:

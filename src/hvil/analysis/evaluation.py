@@ -8,46 +8,22 @@ Letters: N traces.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 from rich.table import Table
 
 from hvil.analysis.boundaries import BoundaryScore, boundary_score
 from hvil.analysis.rollouts import roll_out
 from hvil.analysis.statistics import Interval, proportion_interval
+from hvil.analysis.structures import infer
 from hvil.data.tasks import Task
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
-from hvil.learners.learner import Learner, Policy, Structure
+from hvil.learners.learner import HasElbo, HasLikelihood, InfersStructure, Learner, Policy
 
 TOLERANCES = (0, 1)
-TRACES_AT_ONCE = 256
-
-
-@runtime_checkable
-class HasLikelihood(Protocol):
-    """A learner or policy that knows how likely a trace is."""
-
-    def log_likelihood(self, traces: Traces) -> Float[np.ndarray, "N"]:
-        """`log p(x)` of each trace."""
-
-
-@runtime_checkable
-class HasElbo(Protocol):
-    """A learner that bounds the likelihood of traces from below."""
-
-    def elbo(self, traces: Traces, rng: np.random.Generator) -> float:
-        """An estimate of the ELBO, summed over the traces."""
-
-
-@runtime_checkable
-class InfersStructure(Protocol):
-    """A learner that infers the call structure of a trace."""
-
-    def infer(self, traces: Traces, rng: np.random.Generator | None = None) -> Structure:
-        """The PHP steps of the traces: sampled with a generator, else the most likely at each step."""
 
 
 @dataclass(frozen=True)
@@ -199,24 +175,15 @@ def _rolled_out(policy: Policy, task: Task, traces: Traces) -> dict[str, Any]:
     return {"rollout_error": Share.of(episodes.wrong), "rollout_success": Share.of(episodes.success)}
 
 
-def _inferred(learner: InfersStructure, traces: Traces) -> Structure:
-    """The most likely structure, a number of traces at a time."""
-    parts = []
-    for start in range(0, len(traces), TRACES_AT_ONCE):
-        part = learner.infer(traces[start : start + TRACES_AT_ONCE], None)
-        parts.append(part._replace(trace=part.trace + start))
-    return Structure(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-
 def _structure(learner: InfersStructure, traces: Traces, names: tuple[str, ...]) -> dict[str, Any]:
-    structure = _inferred(learner, replace(traces, annotations=None))  # not guided by what it is compared with
-    counts = np.bincount(structure.procedure, minlength=len(names))
+    steps = infer(learner, traces).steps
+    counts = np.bincount(steps.procedure, minlength=len(names))
     labels = [names[i] if i < len(names) else str(i) for i in range(len(counts))]
-    shares = counts / max(len(structure.procedure), 1)
+    shares = counts / max(len(steps.procedure), 1)
     result: dict[str, Any] = {
-        "php_steps_per_action": len(structure.choice) / len(traces.actions),
+        "php_steps_per_action": len(steps.choice) / len(traces.actions),
         "procedures": {label: float(share) for label, share in zip(labels, shares, strict=True)},
     }
     if traces.annotations is not None and traces.annotations.known.any():
-        result["boundaries"] = {t: boundary_score(traces, structure, t) for t in TOLERANCES}
+        result["boundaries"] = {t: boundary_score(traces, steps, t) for t in TOLERANCES}
     return result

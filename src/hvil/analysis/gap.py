@@ -93,7 +93,7 @@ def _of_trace(
         _standard_error(elbo),
         float(divergence.mean()),
         _standard_error(divergence),
-        bool(np.array_equal(learner.infer(trace).choice, best)),
+        bool(np.array_equal(learner.infer(trace).steps.choice, best)),
     )
 
 

@@ -1,28 +1,27 @@
 """Call structure as data: the stack at each action of given traces, from the PHP steps that a learner infers.
 
-As annotations it goes into trace files; as a table it labels steps with sub-tasks for other tools.
+As annotations it goes into trace files; `segment_files` writes it as columns of a table for other tools.
 
-Letters: S actions of all traces together, K steps of a structure.
+Letters: S actions of all traces together.
 """
 
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from jaxtyping import Int
 
-from hvil.analysis.evaluation import InfersStructure
 from hvil.data.annotations import Annotations
-from hvil.data.formats.parquet_writer import write_parquet
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
-from hvil.learners.learner import Learner, Structure
+from hvil.learners.exact_learner import ExactLearner, infer_exactly
+from hvil.learners.hvil import HvilLearner
+from hvil.learners.learner import InferredSteps, InfersStructure, Learner
 from hvil.machine.callgraph import CallGraph
+from hvil.machine.steps import Steps, joined
 
-AT_ONCE = 256
+TRACES_AT_ONCE = 256
+"""Traces that are inferred together: a whole data set at once would need memory for all its steps and their masks."""
 
 
 class Segments(NamedTuple):
@@ -35,30 +34,30 @@ class Segments(NamedTuple):
     """Number, within its trace, of the stretch of actions that one invocation takes without calling or returning."""
 
 
-def infer(learner: Learner, traces: Traces, rng: np.random.Generator | None = None, exact: bool = False) -> Structure:
-    """The call structure of each trace; what the traces' own annotations say is not looked at.
+def infer(
+    learner: Learner | InfersStructure, traces: Traces, rng: np.random.Generator | None = None, exact: bool = False
+) -> InferredSteps:
+    """The call structure of each trace; the traces' own annotations are ignored.
 
     Args:
         learner: with its current weights.
         traces: of the learner's actions and observations.
-        rng: draw from the posterior; None: the most likely step at each turn.
-        exact: from the exact posterior (with `rng`) or the most likely structure (without), by dynamic programming.
+        rng: for a structure drawn from the posterior; None: the most likely step at each turn.
+        exact: by dynamic programming, from the exact posterior; without `rng` the most likely structure as a whole.
     """
     if not isinstance(learner, InfersStructure):
         raise InputError("this learner infers no call structure (an LSTM, a feed-forward network or a Stack-RNN)")
     traces = replace(traces, annotations=None)
     parts = []
-    for first in range(0, len(traces), AT_ONCE):
-        group = traces[first : first + AT_ONCE]
-        part = _exactly(learner, group, rng) if exact else learner.infer(group, rng)
-        parts.append(part._replace(trace=part.trace + first))
-    return Structure(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    for first in range(0, len(traces), TRACES_AT_ONCE):
+        group = traces[first : first + TRACES_AT_ONCE]
+        parts.append(_infer_exactly(learner, group, rng) if exact else learner.infer(group, rng))
+    return InferredSteps(
+        steps=joined([part.steps for part in parts]), log_q=np.concatenate([part.log_q for part in parts])
+    )
 
 
-def _exactly(learner: object, traces: Traces, rng: np.random.Generator | None) -> Structure:
-    from hvil.learners.exact_learner import ExactLearner, infer_exactly
-    from hvil.learners.hvil import HvilLearner
-
+def _infer_exactly(learner: object, traces: Traces, rng: np.random.Generator | None) -> InferredSteps:
     if isinstance(learner, ExactLearner):
         return learner.infer(traces, rng)
     if isinstance(learner, HvilLearner):
@@ -66,76 +65,29 @@ def _exactly(learner: object, traces: Traces, rng: np.random.Generator | None) -
     raise InputError("exact inference needs a policy of procedures")
 
 
-def segments(graph: CallGraph, traces: Traces, structure: Structure) -> Segments:
-    """The stacks of a structure at each action."""
-    order = np.arange(len(structure.choice))
-    acts = np.flatnonzero(structure.choice < graph.terminate)
+def segments(graph: CallGraph, traces: Traces, steps: Steps) -> Segments:
+    """The stacks of a call structure at each action."""
+    order = np.arange(len(steps.choice))
+    acts = np.flatnonzero(steps.choice < graph.terminate)
     if len(acts) != len(traces.actions):
         raise InputError(f"a structure of {len(acts)} actions for traces of {len(traces.actions)}")
-    depths = structure.depth[acts]
+    depths = steps.depth[acts]
     stacks = np.full((len(acts), int(depths.max())), -1, dtype=np.int16)
     for level in range(stacks.shape[1]):
-        # The frame at a level is the one that took the latest step there: above it, it has called.
-        latest = np.maximum.accumulate(np.where(structure.depth == level + 1, order, 0))[acts]
-        stacks[:, level] = np.where(depths > level, structure.procedure[latest], -1)
+        # The frame at a level of the stack is the one that took the latest step at that height.
+        latest = np.maximum.accumulate(np.where(steps.depth == level + 1, order, 0))[acts]
+        stacks[:, level] = np.where(depths > level, steps.procedure[latest], -1)
     since = np.append(0, acts[:-1] + 1)
     first = np.zeros(len(acts), dtype=bool)
     first[traces.offsets[:-1]] = True
-    # Between two actions come returns, then calls: the lowest height in between is what was kept.
-    # (The returns after the very last action belong to none.)
-    kept = np.where(first, 1, np.minimum.reduceat(structure.depth[: acts[-1] + 1], since))
+    # Between two actions come returns, then calls, so the lowest height in between is the number of frames kept.
+    # The returns after the very last action are cut off: no action follows them.
+    kept = np.where(first, 1, np.minimum.reduceat(steps.depth[: acts[-1] + 1], since))
     same = ~first & (kept == depths) & (kept == np.append(0, depths[:-1]))
     changes = np.cumsum(~same)
     starts = np.repeat(changes[traces.offsets[:-1]], traces.lengths)
     return Segments(
-        Annotations(graph.procedures, stacks, kept.astype(np.int16)),
-        stacks[np.arange(len(acts)), depths - 1].astype(np.int64),
-        (changes - starts).astype(np.int64),
+        annotations=Annotations(graph.procedures, stacks, kept.astype(np.int16)),
+        procedure=stacks[np.arange(len(acts)), depths - 1].astype(np.int64),
+        segment=(changes - starts).astype(np.int64),
     )
-
-
-def write_segments(path: Path, traces: Traces, found: Segments) -> None:
-    """Write a Parquet trace file whose annotations are the segments, with `depth`, `procedure`, `segment` beside them.
-
-    Columns: `trace`, `step`, `action`, the observations, `stack`, `kept` and these; null in a trace's last row.
-    """
-    annotated = replace(traces, annotations=found.annotations)
-    plain = path.with_name(path.name + ".traces")
-    try:
-        write_parquet(annotated, plain)
-        with pq.ParquetFile(plain) as file:
-            added = [("depth", pa.int16()), ("procedure", pa.dictionary(pa.int32(), pa.string()))]
-            added.append(("segment", pa.int32()))
-            schema = file.schema_arrow
-            for name, kind in added:
-                schema = schema.append(pa.field(name, kind))
-            columns = _columns(traces, found)
-            with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-                at = 0
-                for group in range(file.num_row_groups):
-                    table = file.read_row_group(group)
-                    for (name, _), column in zip(added, columns, strict=True):
-                        table = table.append_column(name, column.slice(at, table.num_rows))
-                    at += table.num_rows
-                    writer.write_table(table.cast(schema))
-    finally:
-        plain.unlink(missing_ok=True)
-
-
-def _columns(traces: Traces, found: Segments) -> list[pa.Array]:
-    rows = traces.row_offsets
-    final = np.zeros(rows[-1], dtype=bool)
-    final[rows[1:] - 1] = True
-
-    def column(values: np.ndarray, kind: pa.DataType) -> pa.Array:
-        spread = np.zeros(rows[-1], dtype=np.int64)
-        spread[~final] = values
-        return pa.array(spread, mask=final).cast(kind)
-
-    names = pa.array(found.annotations.procedures, pa.string())
-    codes = column(found.procedure, pa.int32())
-    return [
-        column(found.annotations.depths, pa.int16()),
-        pa.DictionaryArray.from_arrays(codes, names),
-        column(found.segment, pa.int32()),
-    ]

@@ -19,6 +19,7 @@ from hvil.gate.errors import InputError
 from hvil.learners.config import Config
 from hvil.learners.learner import Loss
 from hvil.learners.networks.convnet import ConvNet, image_layout, split_image
+from hvil.learners.networks.encoders import feature_shape, make_encoder
 from hvil.learners.networks.memory import LstmMemory, Memory, NoMemory, StackMemory, State
 
 ROWS = 64
@@ -41,7 +42,8 @@ class Encoder(nn.Module):
         if self.layout is not None:
             self.network = ConvNet(self.layout, self.layout.numbers + seen, units)
         else:
-            self.network = mlp(config.input_width + seen, units, units)
+            self.encoder, width = make_encoder(config.model.network, feature_shape(config))
+            self.network = mlp(width + seen, units, units)
 
     def forward(self, observations: Shaped[Tensor, "R ..."], seen: Float[Tensor, "R seen"]) -> Float[Tensor, "R F"]:
         """Features of each row."""
@@ -52,7 +54,7 @@ class Encoder(nn.Module):
         else:
             flat = observations.reshape(len(observations), -1).to(torch.float32)
             flat = flat / 255.0 if observations.dtype == torch.uint8 else flat
-            features = self.network(torch.cat([flat, seen], dim=1))
+            features = self.network(torch.cat([self.encoder(flat), seen], dim=1))
         return features
 
 

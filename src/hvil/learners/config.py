@@ -17,7 +17,7 @@ from hvil.gate.errors import InputError
 from hvil.gate.settings import from_mapping, to_mapping
 from hvil.learners.registry import LEARNERS
 from hvil.learners.settings import HvilSettings, LearnerSettings, TrainingSettings
-from hvil.machine.arrays import guide
+from hvil.machine.arrays import check_annotations
 from hvil.machine.callgraph import CallGraph, call_graph
 
 FORMAT = 2
@@ -53,7 +53,7 @@ class Config:
         built = call_graph(graph, traces.action_names)
         built.check_actions(traces.actions)
         if model is not None and model.uses_annotations:
-            guide(built, traces)  # a structure that the graph does not allow is refused before anything begins
+            check_annotations(built, traces)
         return Config(
             action_names=traces.action_names,
             observation_names=traces.observation_names,

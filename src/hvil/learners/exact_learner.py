@@ -14,9 +14,11 @@ from hvil.learners.config import Config
 from hvil.learners.exact import inference as exact
 from hvil.learners.exact.step_table import Limits, StepTable, step_table
 from hvil.learners.hvil import entropy_weight, input_sparsity, refuse_sparsity_without_columns
-from hvil.learners.learner import Loss, Structure
-from hvil.learners.networks.php import PolicyNetwork, prepare
+from hvil.learners.learner import InferredSteps, Loss
+from hvil.learners.networks.batch import prepare
+from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.networks.runner import ProcedurePolicy
+from hvil.machine.steps import Steps, joined
 
 
 class ExactLearner(nn.Module):
@@ -68,7 +70,7 @@ class ExactLearner(nn.Module):
         """The steps that call structures of the traces visit, and the policy's log-probabilities on them."""
         return evaluated(self.policy_network, traces, self.config, self.limits)
 
-    def infer(self, traces: Traces, rng: np.random.Generator | None = None) -> Structure:
+    def infer(self, traces: Traces, rng: np.random.Generator | None = None) -> InferredSteps:
         """The call structure of each trace: the most likely one, or with a generator one from the posterior."""
         return infer_exactly(self.policy_network, traces, self.config, self.limits, rng)
 
@@ -79,27 +81,27 @@ def infer_exactly(
     config: Config,
     limits: Limits | None = None,
     rng: np.random.Generator | None = None,
-) -> Structure:
+) -> InferredSteps:
     """The most likely call structure of each trace under any policy of procedures, or one drawn from the posterior."""
-    parts = []
+    parts, log_q = [], []
     # One trace at a time: a test set is larger than a batch, and its tables would be too.
-    for index, trace in enumerate(traces):
+    for trace in traces:
         with torch.no_grad():
             table, log_probs = evaluated(policy, trace, config, limits)
         found = exact.viterbi(table, log_probs) if rng is None else exact.sample(table, log_probs, 1, rng)
         parts.append(
-            Structure(
-                np.full(len(found.row), index),
-                found.time,
-                table.procedure[found.row],
-                table.counter[found.row],
-                table.last[found.row],
-                found.depth,
-                found.choice,
-                exact.step_log_posterior(table, log_probs, found),
+            Steps(
+                row=found.time,
+                procedure=table.procedure[found.row],
+                counter=table.counter[found.row],
+                last=table.last[found.row],
+                depth=found.depth,
+                choice=found.choice,
+                offsets=np.array([0, len(found.row)]),
             )
         )
-    return Structure(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        log_q.append(exact.step_log_posterior(table, log_probs, found))
+    return InferredSteps(steps=joined(parts), log_q=np.concatenate(log_q))
 
 
 def evaluated(
@@ -108,5 +110,5 @@ def evaluated(
     """The step table of some traces and a policy's log-probabilities on it, with their gradient."""
     table = step_table(config.graph, traces, limits)
     weights = next(policy.parameters())
-    observations = prepare(traces, config, weights.device).observations.to(weights.dtype)
-    return table, table.log_probs(policy, policy.encode(observations))
+    features = prepare(traces, config, weights.device).features.to(weights.dtype)
+    return table, table.log_probs(policy, policy.encode(features))

@@ -1,12 +1,18 @@
-"""What the trainer knows of a learner, and what everyone may do with a policy. Models live in `models/`."""
+"""What the trainer knows of a learner, what everyone may do with a policy, and what some learners offer beside it.
+
+A learner is also a `torch.nn.Module`. The learners themselves are the other modules of this room.
+
+Letters: N traces, S steps.
+"""
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int, Num
+from jaxtyping import Bool, Float, Num
 
 from hvil.data.traces import Traces
+from hvil.machine.steps import Steps
 
 
 class Loss(NamedTuple):
@@ -35,7 +41,7 @@ class Policy(Protocol):
 
 @runtime_checkable
 class Learner(Protocol):
-    """A model with its objective. It is also a `torch.nn.Module`."""
+    """A model with its objective."""
 
     def loss(self, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
         """The loss of a batch; all randomness comes from `rng`; `update` counts from 0 (for schedules)."""
@@ -44,15 +50,33 @@ class Learner(Protocol):
         """The current policy; it shares the weights and must not be used while they change."""
 
 
-class Structure(NamedTuple):
-    """Sampled or most likely PHP steps of a set of traces, flat, in the order they are taken."""
+class InferredSteps(NamedTuple):
+    """An inferred call structure of each of some traces."""
 
-    trace: Int[np.ndarray, "steps"]
-    time: Int[np.ndarray, "steps"]
-    procedure: Int[np.ndarray, "steps"]
-    counter: Int[np.ndarray, "steps"]
-    last: Int[np.ndarray, "steps"]
-    depth: Int[np.ndarray, "steps"]
-    """Height of the stack before the step; 1 for the root alone."""
-    choice: Int[np.ndarray, "steps"]
-    log_q: Float[np.ndarray, "steps"]
+    steps: Steps
+    log_q: Float[np.ndarray, "S"]
+    """The log-probability of each step under the posterior that chose it."""
+
+
+@runtime_checkable
+class InfersStructure(Protocol):
+    """A learner that infers the call structure of a trace."""
+
+    def infer(self, traces: Traces, rng: np.random.Generator | None = None) -> InferredSteps:
+        """The PHP steps of the traces: sampled with a generator, else the most likely ones."""
+
+
+@runtime_checkable
+class HasLikelihood(Protocol):
+    """A learner or policy that knows how likely a trace is."""
+
+    def log_likelihood(self, traces: Traces) -> Float[np.ndarray, "N"]:
+        """`log p(x)` of each trace."""
+
+
+@runtime_checkable
+class HasElbo(Protocol):
+    """A learner that bounds the likelihood of traces from below."""
+
+    def elbo(self, traces: Traces, rng: np.random.Generator) -> float:
+        """An estimate of the ELBO, summed over the traces."""

@@ -1,7 +1,10 @@
 """HVIL as the paper writes it: one trace, one PHP step, one small network at a time, with plain autograd.
 
-The twin of `models.hvil`, for tests (equal on the same uniform numbers) and for the benchmark. It shares the learner's
-parameters and the reference machine, and no other code that could be wrong in the same way.
+This is the twin of `learners.hvil` for tests (the same result from the same uniform numbers) and for the benchmark. It
+shares the learner's parameters and the reference machine, and no other code: a mistake in one does not hide in the
+other.
+
+Letters: R rows of a trace, U choices, D features, B context.
 """
 
 from typing import NamedTuple
@@ -20,13 +23,13 @@ from hvil.machine.reference import Frame, Stack
 
 
 class NaiveStep(NamedTuple):
-    """One PHP step u_i of a trace."""
+    """One PHP step u_i of a trace, with the distributions that gradients flow through."""
 
     stack: Stack
     time: int
     choice: int
-    known: bool
-    """From an annotation, not sampled."""
+    annotated: bool
+    """Whether it comes from an annotation and was not sampled."""
     log_q: Float[Tensor, "U"]
     """log q(u|·) of every choice, −∞ for an impossible one."""
     log_p: Float[Tensor, "U"]
@@ -39,8 +42,8 @@ def naive_loss(learner: HvilLearner, traces: Traces, rng: np.random.Generator, u
     weight = final + (settings.entropy_weight - final) * settings.entropy_decay ** (
         update // settings.entropy_decay_interval
     )
-    room = [int(length) * (2 * depth - 1) + depth for length in traces.lengths]
-    uniforms = np.split(rng.random(sum(room)), np.cumsum(room)[:-1])
+    most_steps = [int(length) * (2 * depth - 1) + depth for length in traces.lengths]
+    uniforms = np.split(rng.random(sum(most_steps)), np.cumsum(most_steps)[:-1])
     total = torch.zeros((), dtype=next(learner.parameters()).dtype)
     kl = entropy = count = 0.0
     for trace, numbers in zip(traces, uniforms, strict=True):
@@ -53,7 +56,8 @@ def naive_loss(learner: HvilLearner, traces: Traces, rng: np.random.Generator, u
     if settings.input_sparsity and isinstance(bank, MlpBank):
         total = total + settings.input_sparsity * sum(row.norm() for network in bank.weight1 for row in network)
     metrics = {"elbo": -kl / len(traces), "entropy": entropy / len(traces), "entropy_weight": weight}
-    return Loss(total / len(traces), metrics | {"php_steps_per_action": count / len(traces.actions)})
+    metrics["php_steps_per_action"] = count / len(traces.actions)
+    return Loss(total=total / len(traces), metrics=metrics)
 
 
 def naive_walk(
@@ -61,10 +65,10 @@ def naive_walk(
 ) -> list[NaiveStep]:
     """Sample the call structure of one trace (a set of one): number i decides PHP step i."""
     graph = learner.config.graph
-    observations = observation_rows(learner, trace)
-    contexts = posterior_contexts(learner, trace, observations)
+    features = feature_rows(learner, trace)
+    contexts = posterior_contexts(learner, trace, features)
     if learner.policy_network.encoder is not None:
-        observations = learner.policy_network.encoder(observations)
+        features = learner.policy_network.encoder(features)
     emitted = [*trace.actions.tolist(), graph.terminate]
     annotations = trace.annotations if learner.config.model.annotations == "use" else None
     stack, time, planned = reference.start(graph), 0, list[int]()
@@ -75,12 +79,12 @@ def naive_walk(
             planned = reference.steps_towards(graph, stack, wanted, int(annotations.kept[time]), emitted[time])
         possible = reference.posterior_steps(graph, stack, emitted[time])
         log_q = log_probs(learner.posterior.bank, learner, contexts[time], stack[-1], possible)
-        unseen = learner.config.model.open_loop_leaves and not graph.calls[stack[-1].procedure]
-        seen = torch.zeros_like(observations[time]) if unseen else observations[time]
+        blind = learner.config.model.open_loop_leaves and not graph.calls[stack[-1].procedure]
+        seen = torch.zeros_like(features[time]) if blind else features[time]
         log_p = log_probs(learner.policy_network.bank, learner, seen, stack[-1], reference.policy_steps(graph, stack))
-        known = bool(planned)
-        choice = planned.pop(0) if known else choose(log_q.detach(), possible, float(uniforms[len(steps)]), greedy)
-        steps.append(NaiveStep(stack, time, choice, known, log_q, log_p))
+        annotated = bool(planned)
+        choice = planned.pop(0) if annotated else choose(log_q.detach(), possible, float(uniforms[len(steps)]), greedy)
+        steps.append(NaiveStep(stack, time, choice, annotated, log_q, log_p))
         stack = reference.step(graph, stack, choice)
         time += choice < graph.terminate
     return steps
@@ -91,7 +95,7 @@ def surrogate(steps: list[NaiveStep], estimator: str, weight: float) -> Tensor:
     taken = [(step.log_q[step.choice], step.log_p[step.choice]) for step in steps]
     costs = []
     for step, (log_q, log_p) in zip(steps, taken, strict=True):
-        if step.known:
+        if step.annotated:
             costs.append(-log_p - log_q)
         elif estimator == "score":
             costs.append(log_q - log_p + weight * log_q)
@@ -100,7 +104,7 @@ def surrogate(steps: list[NaiveStep], estimator: str, weight: float) -> Tensor:
     total = torch.stack(costs).sum()
     values = [cost.item() for cost in costs]
     for j, (step, (log_q, _)) in enumerate(zip(steps, taken, strict=True)):
-        if not step.known:
+        if not step.annotated:
             total = total + log_q * sum(values[j + 1 :] if estimator == "rao-blackwell" else values)
     return total
 
@@ -158,23 +162,23 @@ def frame_inputs(learner: HvilLearner, frame: Frame) -> list[float]:
     return numbers
 
 
-def observation_rows(learner: HvilLearner, trace: Traces) -> Float[Tensor, "R D"]:
-    """The observations of one trace as the networks see them: flat, bytes as 0..1."""
+def feature_rows(learner: HvilLearner, trace: Traces) -> Float[Tensor, "R D"]:
+    """What the networks see of the observations of one trace: flat numbers, bytes as 0..1."""
     scale = 255 if trace.observations.dtype == np.uint8 else 1
     flat = trace.observations.reshape(len(trace.observations), -1).astype(np.float32) / np.float32(scale)
     return torch.from_numpy(flat).to(next(learner.parameters()))
 
 
-def posterior_contexts(learner: HvilLearner, trace: Traces, observations: Float[Tensor, "R D"]) -> Float[Tensor, "R B"]:
+def posterior_contexts(learner: HvilLearner, trace: Traces, features: Float[Tensor, "R D"]) -> Float[Tensor, "R B"]:
     """b_t at each time of one trace: a forward and a backward LSTM over observations and actions."""
     posterior, sees = learner.posterior, learner.config.model.posterior_sees
     if sees == "no-final":
-        observations = torch.cat([observations[:-1], torch.zeros_like(observations[-1:])])
+        features = torch.cat([features[:-1], torch.zeros_like(features[-1:])])
     encoder = posterior.encoder or learner.policy_network.encoder
     if encoder is not None:
-        observations = encoder(observations)
-    actions = torch.eye(len(trace.action_names) + 1).to(observations)
-    x = torch.cat([observations, actions[[*trace.actions.tolist(), len(trace.action_names)]]], dim=1)
+        features = encoder(features)
+    actions = torch.eye(len(trace.action_names) + 1).to(features)
+    x = torch.cat([features, actions[[*trace.actions.tolist(), len(trace.action_names)]]], dim=1)
     past: Tensor = posterior.past(x)[0]
     if posterior.future is None:
         return past

@@ -1,7 +1,10 @@
 """The stack machine, compiled: the posterior's walk over traces, and the policy run in many environments.
 
-Equal, step for step, to `reference` with the same networks and uniform numbers (tests show it). Frames are kept in
-arrays `procedures, counters, lasts` with `height` of them in use.
+It takes the same steps as `reference` with the same networks and uniform numbers (tests show it). A stack is three
+arrays `procedures, counters, lasts`, of which the first `height` entries are in use. Results go into arrays that the
+caller provides.
+
+Letters in loops: u choices, a actions, j inputs, k hidden units or callees.
 """
 
 from typing import no_type_check
@@ -9,15 +12,15 @@ from typing import no_type_check
 import numpy as np
 from numba import njit
 
-# No reordering of sums: the same rounding wherever a function is inlined, so that a policy acts alike in a roll-out and
-# along a trace.
+# Sums are not reordered: rounding is then the same wherever a function is inlined, and a policy acts alike in a
+# roll-out and along a trace.
 _OPTIONS = {"cache": True, "nogil": True, "fastmath": {"contract"}}
 
 
 @njit(**_OPTIONS)
 @no_type_check
 def log_probabilities(net, procedure, features, counter, last, possible, hidden, scores):
-    """Masked log-softmax of one procedure's network, into `scores`; `hidden` keeps the units before the ReLU."""
+    """Write the masked log-softmax of one procedure's network to `scores`, its units before the ReLU to `hidden`."""
     weight1 = net.weight1[procedure]
     width = features.shape[0]
     units = hidden.shape[0]
@@ -25,7 +28,7 @@ def log_probabilities(net, procedure, features, counter, last, possible, hidden,
         hidden[k] = net.bias1[procedure, k]
     j = 0
     while j < width:
-        # Four dense rows at a time; zeros, the most of a one-hot observation, are skipped.
+        # Dense features go four at a time. Zeros are skipped: most features of a one-hot observation are zero.
         if j + 4 <= width and features[j] != 0.0 and features[j + 1] != 0.0:
             a, b, c, d = features[j], features[j + 1], features[j + 2], features[j + 3]
             for k in range(units):
@@ -39,25 +42,25 @@ def log_probabilities(net, procedure, features, counter, last, possible, hidden,
                 for k in range(units):
                     hidden[k] += x * weight1[j, k]
             j += 1
-    row = width
+    j = width  # the frame's inputs come after the features
     if net.sees_counter:
         x = np.float32(counter)
         for k in range(units):
-            hidden[k] += x * weight1[row, k]
-        row += 1
+            hidden[k] += x * weight1[j, k]
+        j += 1
         if net.counter_limit > 0:
             if counter <= net.counter_limit:
                 for k in range(units):
-                    hidden[k] += weight1[row + counter, k]
-            row += net.counter_limit + 1
+                    hidden[k] += weight1[j + counter, k]
+            j += net.counter_limit + 1
     if net.sees_last and last >= 0:
         for k in range(units):
-            hidden[k] += weight1[row + last, k]
+            hidden[k] += weight1[j + last, k]
     weight2 = net.weight2[procedure]
     choices = scores.shape[0]
     for u in range(choices):
         scores[u] = net.bias2[procedure, u]
-    # No branch on the ReLU: half of them would be mispredicted.
+    # The ReLU is a maximum and not a branch: half of the branches would be mispredicted.
     zero = np.float32(0.0)
     whole = units - units % 4
     for k in range(0, whole, 4):
@@ -84,45 +87,45 @@ def log_probabilities(net, procedure, features, counter, last, possible, hidden,
 @njit(**_OPTIONS)
 @no_type_check
 def policy_possible(graph, procedure, counter, height, possible):
-    """Mask of the policy (`reference.policy_steps`); returns how many steps are possible."""
-    actions = graph.can_act.shape[1]
+    """Write the policy's mask (`reference.policy_steps`) to `possible`; return how many steps are possible."""
+    terminate = graph.terminate
     count = 0
-    for a in range(actions):
+    for a in range(terminate):
         possible[a] = graph.can_act[procedure, a]
         count += possible[a]
-    possible[actions] = counter > 0
-    count += possible[actions]
+    possible[terminate] = counter > 0
+    count += possible[terminate]
     for k in range(graph.children.shape[1]):
         callee = graph.children[procedure, k]
-        possible[actions + 1 + k] = callee >= 0 and graph.reaches_any[graph.max_depth - height, callee]
-        count += possible[actions + 1 + k]
+        possible[terminate + 1 + k] = callee >= 0 and graph.reaches_any[graph.max_depth - height, callee]
+        count += possible[terminate + 1 + k]
     return count
 
 
 @njit(**_OPTIONS)
 @no_type_check
-def posterior_possible(graph, procedures, height, counter, action, possible):
-    """Mask of the posterior (`reference.posterior_steps`); returns how many steps are possible."""
-    actions = graph.can_act.shape[1]
+def posterior_possible(graph, procedures, height, counter, emitted, possible):
+    """Write the posterior's mask (`reference.posterior_steps`) to `possible`; return how many steps are possible."""
+    terminate = graph.terminate
     procedure = procedures[height - 1]
     possible[:] = False
-    if action == actions:
-        possible[actions] = True
+    if emitted == terminate:
+        possible[terminate] = True
         return 1
     count = 0
-    if graph.can_act[procedure, action]:
-        possible[action] = True
+    if graph.can_act[procedure, emitted]:
+        possible[emitted] = True
         count += 1
     if counter > 0:
         for below in range(height - 1):
-            if graph.reaches[graph.max_depth - below, procedures[below], action]:
-                possible[actions] = True
+            if graph.reaches[graph.max_depth - below, procedures[below], emitted]:
+                possible[terminate] = True
                 count += 1
                 break
     for k in range(graph.children.shape[1]):
         callee = graph.children[procedure, k]
-        if callee >= 0 and graph.reaches[graph.max_depth - height, callee, action]:
-            possible[actions + 1 + k] = True
+        if callee >= 0 and graph.reaches[graph.max_depth - height, callee, emitted]:
+            possible[terminate + 1 + k] = True
             count += 1
     return count
 
@@ -130,15 +133,15 @@ def posterior_possible(graph, procedures, height, counter, action, possible):
 @njit(**_OPTIONS)
 @no_type_check
 def machine_step(graph, procedures, counters, lasts, height, choice):
-    """Algorithm 1 of the paper; returns the new height."""
-    actions = graph.can_act.shape[1]
+    """Take a step (paper, Algorithm 1; `reference.step`); return the new height."""
+    terminate = graph.terminate
     top = height - 1
-    if choice == actions:
+    if choice == terminate:
         return top
     counters[top] += 1
     lasts[top] = choice
-    if choice > actions:
-        procedures[height] = graph.children[procedures[top], choice - actions - 1]
+    if choice > terminate:
+        procedures[height] = graph.children[procedures[top], choice - terminate - 1]
         counters[height] = 0
         lasts[height] = -1
         return height + 1
@@ -148,121 +151,124 @@ def machine_step(graph, procedures, counters, lasts, height, choice):
 @njit(**_OPTIONS)
 @no_type_check
 def choose(scores, possible, uniform):
-    """Inverse of the distribution function: the first possible choice whose cumulative probability exceeds u."""
+    """Invert the distribution function: the first possible choice whose cumulative probability exceeds `uniform`."""
     total = 0.0
-    chosen = -1
+    choice = -1
     for u in range(scores.shape[0]):
         if possible[u]:
-            chosen = u
+            choice = u
             total += np.exp(np.float64(scores[u]))
             if total > uniform:
                 break
-    return chosen
+    return choice
 
 
 @njit(**_OPTIONS)
 @no_type_check
 def most_likely(scores, possible):
     """The first of the most likely choices."""
-    chosen = -1
+    choice = -1
     for u in range(scores.shape[0]):
-        if possible[u] and (chosen < 0 or scores[u] > scores[chosen]):
-            chosen = u
-    return chosen
+        if possible[u] and (choice < 0 or scores[u] > scores[choice]):
+            choice = u
+    return choice
 
 
 @njit(**_OPTIONS)
 @no_type_check
-def _kept_frames(known, kept, procedures, height):
-    """How many frames survive when the stack at this time is known."""
+def _frames_to_keep(wanted, kept, procedures, height):
+    """How many frames stay at a time whose stack is annotated: the annotated number, if so many are shared."""
     shared = 0
-    while shared < height and shared < known.shape[0] and known[shared] == procedures[shared]:
+    while shared < height and shared < wanted.shape[0] and wanted[shared] == procedures[shared]:
         shared += 1
     return shared if kept < 0 else min(kept, shared)
 
 
 @njit(**_OPTIONS)
 @no_type_check
-def _guided(graph, known, keep, procedures, height, action, popping):
-    """The step that leads towards the known stack."""
-    actions = graph.can_act.shape[1]
-    if popping and height > keep:
-        return actions
-    if height < known.shape[0] and known[height] >= 0:
+def _step_towards(graph, wanted, procedures, height, emitted, returning):
+    """The next step towards an annotated stack (`reference.steps_towards`): a return, a call, or the action."""
+    if returning:
+        return graph.terminate
+    if height < wanted.shape[0] and wanted[height] >= 0:
         for k in range(graph.children.shape[1]):
-            if graph.children[procedures[height - 1], k] == known[height]:
-                return actions + 1 + k
-    return action
+            if graph.children[procedures[height - 1], k] == wanted[height]:
+                return graph.terminate + 1 + k
+    return emitted
 
 
 @njit(**_OPTIONS)
 @no_type_check
-def walk(graph, net, context, emitted, rows, guide, uniforms, uniform_offsets, greedy, steps, hidden, scores):
-    """Sample the posterior's steps for every trace into `steps`; one uniform number a step.
+def walk(graph, net, context, emitted, row_offsets, guide, uniforms, uniform_offsets, greedy, taken, hidden, scores):
+    """Sample the posterior's steps of every trace into the `Walk` `taken`, with one uniform number a step.
 
-    `emitted` is the action at each row, ∅ at a trace's last; `rows` where each trace's rows begin. `hidden` and
-    `scores` keep the hidden units and log-probabilities of each step, for the gradient; a step without choice has none.
+    The steps of one trace use the numbers from its entry of `uniform_offsets` on. `hidden` and `scores` keep the
+    hidden units and log-probabilities of each step for the gradient; they stay empty where there is only one choice.
     """
-    actions = graph.can_act.shape[1]
+    steps = taken.steps
     procedures = np.empty(graph.max_depth + 1, dtype=np.int64)
     counters = np.empty(graph.max_depth + 1, dtype=np.int64)
     lasts = np.empty(graph.max_depth + 1, dtype=np.int64)
-    at = 0
-    for trace in range(rows.shape[0] - 1):
-        row = rows[trace]
+    i = 0
+    for trace in range(row_offsets.shape[0] - 1):
+        row = row_offsets[trace]
         height = 1
         procedures[0], counters[0], lasts[0] = graph.root, 0, -1
-        first = at
-        known, popping, keep = False, False, 0
-        arrived = True
+        first = i
+        annotated, returning, keep = False, False, 0
+        new_time = True
         while height > 0:
-            action = emitted[row]
-            if arrived:
-                arrived = False
-                known = action < actions and guide.stacks[row - trace, 0] >= 0
-                if known:
-                    keep = _kept_frames(guide.stacks[row - trace], guide.kept[row - trace], procedures, height)
-                    popping = height > keep
+            action = row - trace  # a trace has one row more than actions
+            if new_time:
+                new_time = False
+                annotated = emitted[row] != graph.terminate and guide.stacks[action, 0] >= 0
+                if annotated:
+                    keep = _frames_to_keep(guide.stacks[action], guide.kept[action], procedures, height)
+                    returning = height > keep
             top = height - 1
-            possible = steps.posterior_possible[at]
-            count = posterior_possible(graph, procedures, height, counters[top], action, possible)
-            policy_possible(graph, procedures[top], counters[top], height, steps.policy_possible[at])
+            possible = taken.posterior_possible[i]
+            count = posterior_possible(graph, procedures, height, counters[top], emitted[row], possible)
+            policy_possible(graph, procedures[top], counters[top], height, taken.policy_possible[i])
             if count > 1:
                 log_probabilities(
-                    net, procedures[top], context[row], counters[top], lasts[top], possible, hidden[at], scores[at]
+                    net, procedures[top], context[row], counters[top], lasts[top], possible, hidden[i], scores[i]
                 )
-            if known:
-                popping = popping and height > keep
-                choice = _guided(graph, guide.stacks[row - trace], keep, procedures, height, action, popping)
+            if annotated:
+                # Frames return only before the first call: what was called at this time stays.
+                returning = returning and height > keep
+                choice = _step_towards(graph, guide.stacks[action], procedures, height, emitted[row], returning)
             elif greedy or count == 1:
-                choice = most_likely(scores[at], possible)
+                choice = most_likely(scores[i], possible)
             else:
-                choice = choose(scores[at], possible, uniforms[uniform_offsets[trace] + at - first])
-            steps.row[at] = row
-            steps.procedure[at] = procedures[top]
-            steps.counter[at] = counters[top]
-            steps.last[at] = lasts[top]
-            steps.depth[at] = height
-            steps.choice[at] = choice
-            steps.known[at] = known
+                choice = choose(scores[i], possible, uniforms[uniform_offsets[trace] + i - first])
+            steps.row[i] = row
+            steps.procedure[i] = procedures[top]
+            steps.counter[i] = counters[top]
+            steps.last[i] = lasts[top]
+            steps.depth[i] = height
+            steps.choice[i] = choice
+            taken.annotated[i] = annotated
             height = machine_step(graph, procedures, counters, lasts, height, choice)
-            at += 1
-            if choice < actions:
+            i += 1
+            if choice < graph.terminate:
                 row += 1
-                arrived = True
-        steps.offsets[trace + 1] = at
+                new_time = True
+        steps.offsets[trace + 1] = i
 
 
 @njit(**_OPTIONS)
 @no_type_check
-def act(graph, net, features, procedures, counters, lasts, heights, uniforms, greedy, chosen, taken):
-    """Run the policy in each environment until it acts or ends; `taken` counts PHP steps, height 0 is an ended one."""
-    actions = graph.can_act.shape[1]
+def act(graph, net, features, procedures, counters, lasts, heights, uniforms, greedy, actions, step_counts):
+    """Run the policy in each environment until it acts or ends.
+
+    `actions` gets the action, or ∅ where the program ends or has ended (height 0). The PHP steps taken are added to
+    `step_counts`.
+    """
     hidden = np.empty(net.bias1.shape[1], dtype=np.float32)
     scores = np.empty(net.bias2.shape[1], dtype=np.float32)
     possible = np.empty(net.bias2.shape[1], dtype=np.bool_)
     for i in range(features.shape[0]):
-        chosen[i] = actions
+        actions[i] = graph.terminate
         used = 0
         while heights[i] > 0:
             top = heights[i] - 1
@@ -278,41 +284,44 @@ def act(graph, net, features, procedures, counters, lasts, heights, uniforms, gr
                 choice = choose(scores, possible, uniforms[i, used])
             heights[i] = machine_step(graph, procedures[i], counters[i], lasts[i], heights[i], choice)
             used += 1
-            taken[i] += 1
-            if choice < actions:
-                chosen[i] = choice
+            step_counts[i] += 1
+            if choice < graph.terminate:
+                actions[i] = choice
                 break
 
 
 @njit(**_OPTIONS)
 @no_type_check
-def follow(graph, net, observations, emitted, rows, wrong, taken, visits):
-    """The greedy policy along teacher traces: which go wrong, the PHP steps of each, the calls of each procedure."""
-    actions = graph.can_act.shape[1]
+def follow(graph, net, features, emitted, row_offsets, wrong, step_counts, calls):
+    """Run the greedy policy along each teacher trace up to its first wrong action.
+
+    `wrong` gets whether there is one; the PHP steps of each trace are added to `step_counts`, the calls of each
+    procedure (the root's start counts) to `calls`.
+    """
     procedures = np.empty(graph.max_depth + 1, dtype=np.int64)
     counters = np.empty(graph.max_depth + 1, dtype=np.int64)
     lasts = np.empty(graph.max_depth + 1, dtype=np.int64)
     hidden = np.empty(net.bias1.shape[1], dtype=np.float32)
     scores = np.empty(net.bias2.shape[1], dtype=np.float32)
     possible = np.empty(net.bias2.shape[1], dtype=np.bool_)
-    for trace in range(rows.shape[0] - 1):
+    for trace in range(row_offsets.shape[0] - 1):
         procedures[0], counters[0], lasts[0], height = graph.root, 0, -1, 1
-        visits[graph.root] += 1
-        row = rows[trace]
+        calls[graph.root] += 1
+        row = row_offsets[trace]
         while height > 0:
             top = height - 1
             count = policy_possible(graph, procedures[top], counters[top], height, possible)
             if count > 1:
                 log_probabilities(
-                    net, procedures[top], observations[row], counters[top], lasts[top], possible, hidden, scores
+                    net, procedures[top], features[row], counters[top], lasts[top], possible, hidden, scores
                 )
             choice = most_likely(scores, possible)
-            taken[trace] += 1
+            step_counts[trace] += 1
             height = machine_step(graph, procedures, counters, lasts, height, choice)
-            if choice > actions:
-                visits[procedures[height - 1]] += 1
-            elif choice < actions:
+            if choice > graph.terminate:
+                calls[procedures[height - 1]] += 1
+            elif choice < graph.terminate:
                 if choice != emitted[row]:
                     break
                 row += 1
-        wrong[trace] = height > 0 or emitted[row] != actions
+        wrong[trace] = height > 0 or emitted[row] != graph.terminate

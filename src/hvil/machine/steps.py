@@ -84,13 +84,9 @@ def joined(parts: Sequence[Steps]) -> Steps:
 
     The root returns at the last row of each trace, so a part's last step tells how many rows the part has.
     """
-    rows = np.cumsum([0, *(int(part.row[-1]) + 1 for part in parts)])
-    steps = np.cumsum([0, *(len(part.row) for part in parts)])
+    first_rows = np.cumsum([0, *(int(part.row[-1]) + 1 for part in parts)])
+    first_steps = np.cumsum([0, *(len(part.row) for part in parts)])
     columns = [np.concatenate(column) for column in zip(*(part[1:-1] for part in parts), strict=True)]
-    return Steps(
-        np.concatenate([part.row + first for part, first in zip(parts, rows[:-1], strict=True)]),
-        *columns,
-        offsets=np.concatenate(
-            [[0], *(part.offsets[1:] + first for part, first in zip(parts, steps[:-1], strict=True))]
-        ),
-    )
+    rows = np.concatenate([part.row + first for part, first in zip(parts, first_rows, strict=False)])
+    offsets = [part.offsets[1:] + first for part, first in zip(parts, first_steps, strict=False)]
+    return Steps._make([rows, *columns, np.concatenate([[0], *offsets])])

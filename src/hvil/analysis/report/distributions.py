@@ -8,8 +8,9 @@ from hvil.analysis.report.episodes import Episode, Step
 from hvil.data.traces import Traces
 from hvil.learners.baselines import BaselineLearner
 from hvil.learners.learner import Learner
-from hvil.learners.networks.bank import Frames, grouped
-from hvil.learners.networks.php import PosteriorNetwork, masked_log_softmax, prepare
+from hvil.learners.networks.bank import Frames, grouped, masked_log_softmax
+from hvil.learners.networks.batch import prepare
+from hvil.learners.networks.posterior import PosteriorNetwork
 from hvil.machine import reference
 from hvil.machine.callgraph import CallGraph
 from hvil.machine.reference import Frame, Stack

@@ -32,7 +32,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     import numpy as np
 
-    from hvil.analysis.structures import infer, segments, write_segments
+    from hvil.analysis.segment_files import write_segments
+    from hvil.analysis.structures import infer, segments
     from hvil.data.sources import columns_of, drawn, find_task, is_file
     from hvil.data.trace_files import load as load_traces
     from hvil.data.trace_files import save
@@ -53,8 +54,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     loaded.config.check(traces, args.source)
     loaded.config.graph.check_actions(traces.actions, args.source)
     rng = np.random.default_rng(args.seed) if args.samples else None
-    structure = infer(loaded.learner, traces, rng, args.exact)
-    found = segments(loaded.config.graph, traces, structure)
+    steps, log_q = infer(loaded.learner, traces, rng, args.exact)
+    found = segments(loaded.config.graph, traces, steps)
     if out.suffix == ".parquet":
         write_atomically(out, lambda path: write_segments(path, traces, found))
     else:
@@ -71,8 +72,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "actions": len(traces.actions),
         "segments": segment_count,
         "mean_depth": float(depths.mean()),
-        "php_steps_per_action": len(structure.choice) / len(traces.actions),
-        "log_q": float(structure.log_q.sum() / len(traces)),
+        "php_steps_per_action": len(steps.choice) / len(traces.actions),
+        "log_q": float(log_q.sum() / len(traces)),
         "procedures": {name: float(share) for name, share in zip(names, shares, strict=True)},
     }
     if not args.json:

@@ -18,7 +18,7 @@ from hvil.learners.config import Config
 from hvil.learners.exact import inference as exact
 from hvil.learners.exact.step_table import Limits, step_table
 from hvil.learners.exact_learner import evaluated
-from hvil.learners.networks.php import PolicyNetwork
+from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.settings import ExactSettings
 
 ACTIONS = 5

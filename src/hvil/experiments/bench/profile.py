@@ -11,8 +11,10 @@ from torch import Tensor
 from hvil.data.tasks import find_task
 from hvil.experiments.bench.updates import DOMAINS, batch, learner
 from hvil.learners.hvil import HvilLearner
-from hvil.learners.networks.php import Batch, Walk, prepare
-from hvil.learners.objective.fused import fused_objective
+from hvil.learners.networks.batch import Batch, prepare
+from hvil.learners.networks.posterior import Evaluated
+from hvil.learners.objective.compiled import compiled_objective
+from hvil.machine.steps import Walk
 
 
 def profile(repeats: int) -> dict[str, float]:
@@ -32,14 +34,19 @@ def profile(repeats: int) -> dict[str, float]:
         seconds.setdefault(name, []).append(time.perf_counter() - start)
         return result
 
-    def objective(inputs: Batch, context: Tensor, walk: Walk) -> Tensor:
-        return fused_objective(hvil.policy_network, hvil.posterior, inputs, context, walk, "rao-blackwell", 1.0).loss
+    def walked(inputs: Batch, context: Tensor) -> tuple[Walk, Evaluated]:
+        uniforms = rng.random(hvil.posterior.most_steps(inputs))
+        return hvil.posterior.walk_compiled(inputs, context, uniforms)
+
+    def objective(inputs: Batch, context: Tensor, walk: Walk, evaluated: Evaluated) -> Tensor:
+        networks = hvil.policy_network, hvil.posterior
+        return compiled_objective(*networks, inputs, context, walk, evaluated, "rao-blackwell", 1.0).loss
 
     for _ in range(repeats + 2):
         inputs = timed("prepare the batch", prepare, traces, hvil.config, hvil.device)
         context = timed("context (two LSTMs)", hvil.posterior.context, inputs)
-        walk = timed("walk", hvil.posterior.walk_compiled, inputs, context, rng)
-        loss = timed("objective and its gradient to the context", objective, inputs, context, walk)
+        walk = timed("walk", walked, inputs, context)
+        loss = timed("objective and its gradient to the context", objective, inputs, context, *walk)
         optimiser.zero_grad(set_to_none=True)
         timed("gradient through the LSTMs", loss.backward)
         timed("Adam", optimiser.step)

@@ -1,42 +1,46 @@
 """Banks: the networks of all procedures as one object, evaluated for many PHP steps at once.
 
-Steps come sorted by procedure, so that each layer is one product a range of rows. What the rows mean is `php`'s
-business.
+The steps are sorted by procedure, so that a layer is one matrix product for each procedure. `policy` and `posterior`
+decide what the networks see.
 
-Letters: R rows, D features, F frame inputs, K hidden units, U choices, H procedures.
+Letters: S steps, R rows of the batch, D features, F frame inputs, K hidden units, U choices, H procedures.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from hvil.learners.settings import ProcedureSettings
 from hvil.machine.arrays import NetworkArrays
+from hvil.machine.steps import Steps
+
+IMPOSSIBLE = -1e9
+"""Score of an impossible choice. Its probability is 0, as with −∞, but gradients have no 0·∞."""
 
 
 class Groups(NamedTuple):
-    """Rows sorted by procedure."""
+    """Steps sorted by procedure."""
 
-    order: Int[np.ndarray, "R"]
-    """Which of the original rows comes where."""
+    order: Int[np.ndarray, "S"]
+    """The number of the step that stands at each position after sorting."""
     offsets: Int[np.ndarray, "H_plus_1"]
-    """Rows of procedure h are `offsets[h]:offsets[h+1]`."""
+    """After sorting, the steps of procedure h are `offsets[h]:offsets[h+1]`."""
 
 
 class Frames(NamedTuple):
-    """What a procedure knows of its own frame, one entry a row."""
+    """What a procedure knows of its own frame, one entry a step."""
 
-    counter: Int[np.ndarray, "R"]
-    last: Int[np.ndarray, "R"]
+    counter: Int[np.ndarray, "S"]
+    last: Int[np.ndarray, "S"]
 
 
-def grouped(procedures: Int[np.ndarray, "R"], count: int) -> Groups:
-    """Sort rows by procedure, keeping their order within one."""
+def grouped(procedures: Int[np.ndarray, "S"], count: int) -> Groups:
+    """Sort steps by procedure; the steps of one procedure keep their order."""
     order = np.argsort(procedures, kind="stable")
     return Groups(order, np.concatenate([[0], np.cumsum(np.bincount(procedures, minlength=count))]))
 
@@ -51,46 +55,49 @@ class FrameInputs(NamedTuple):
 
     @staticmethod
     def of(settings: ProcedureSettings, choices: int) -> "FrameInputs":
-        """As the settings say."""
+        """What the settings ask for, for procedures of so many choices."""
         counter = settings.frame_inputs in ("both", "counter")
         return FrameInputs(
-            counter, settings.counter_limit if counter else 0, settings.frame_inputs in ("both", "last"), choices
+            counter=counter,
+            limit=settings.counter_limit if counter else 0,
+            last=settings.frame_inputs in ("both", "last"),
+            choices=choices,
         )
 
     @property
     def width(self) -> int:
-        """How many numbers."""
+        """How many numbers a frame gives."""
         return self.counter + (self.limit + 1 if self.limit else 0) + (self.choices if self.last else 0)
 
-    def encode(self, frames: Frames, device: torch.device) -> Float[Tensor, "R F"]:
-        """The numbers, one row a frame."""
+    def encode(self, frames: Frames, device: torch.device) -> Float[Tensor, "S F"]:
+        """The numbers that each frame gives: the counter, its one-hot form, the last step's one-hot form."""
         numbers = np.zeros((len(frames.counter), self.width), dtype=np.float32)
-        rows = np.arange(len(numbers))
+        step = np.arange(len(numbers))
         column = 0
         if self.counter:
             numbers[:, 0] = frames.counter
             column = 1
         if self.limit:
             within = frames.counter <= self.limit
-            numbers[rows[within], column + frames.counter[within]] = 1
+            numbers[step[within], column + frames.counter[within]] = 1
             column += self.limit + 1
         if self.last:
-            some = frames.last >= 0
-            numbers[rows[some], column + frames.last[some]] = 1
+            moved = frames.last >= 0
+            numbers[step[moved], column + frames.last[moved]] = 1
         return torch.from_numpy(numbers).to(device)
 
 
 class _GroupedLinear(torch.autograd.Function):
-    """y[rows of h] = x[rows of h] @ weight[h] + bias[h], for all h."""
+    """y[s] = x[s] @ weight[h] + bias[h] for the sorted steps s of each procedure h."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, offsets: list[int]) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.offsets = offsets
         y = x.new_empty(len(x), weight.shape[2])
-        for h, (first, last) in enumerate(pairwise(offsets)):
-            if last > first:
-                torch.addmm(bias[h], x[first:last], weight[h], out=y[first:last])
+        for h, (first, end) in enumerate(pairwise(offsets)):
+            if end > first:
+                torch.addmm(bias[h], x[first:end], weight[h], out=y[first:end])
         return y
 
     @staticmethod
@@ -101,12 +108,12 @@ class _GroupedLinear(torch.autograd.Function):
         grad_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
         grad_weight = torch.zeros_like(weight)
         grad_bias = weight.new_zeros(weight.shape[0], weight.shape[2])
-        for h, (first, last) in enumerate(pairwise(ctx.offsets)):
-            if last > first:
-                part = grad[first:last]
+        for h, (first, end) in enumerate(pairwise(ctx.offsets)):
+            if end > first:
+                part = grad[first:end]
                 if grad_x is not None:
-                    torch.mm(part, weight[h].T, out=grad_x[first:last])
-                torch.mm(x[first:last].T, part, out=grad_weight[h])
+                    torch.mm(part, weight[h].T, out=grad_x[first:end])
+                torch.mm(x[first:end].T, part, out=grad_weight[h])
                 torch.sum(part, 0, out=grad_bias[h])
         return grad_x, grad_weight, grad_bias, None
 
@@ -115,16 +122,16 @@ class MlpBank(nn.Module):
     """One-hidden-layer networks of all procedures, stacked."""
 
     def __init__(
-        self, procedures: int, features: int, hidden: int, frame: FrameInputs, blind: Sequence[int] = ()
+        self, procedures: int, features: int, hidden: int, frame: FrameInputs, blind: Collection[int] = ()
     ) -> None:
         """Build it.
 
         Args:
             procedures: how many networks.
-            features: width of what they see.
+            features: width of what they see beside their frame.
             hidden: units of each.
             frame: which inputs a frame gives.
-            blind: the procedures that see their frame only; their weights from features are 0 and stay it.
+            blind: procedures that see their frame only; their weights from features are 0 and stay 0.
         """
         super().__init__()
         self.frame = frame
@@ -141,7 +148,7 @@ class MlpBank(nn.Module):
             self.weight1.data.masked_fill_(unseen, 0)
             self.weight1.register_hook(lambda gradient: gradient.masked_fill(self.unseen, 0))  # type: ignore[no-untyped-call]
 
-    def forward(self, features: Float[Tensor, "R D"], frames: Frames, groups: Groups) -> Float[Tensor, "R U"]:
+    def forward(self, features: Float[Tensor, "S D"], frames: Frames, groups: Groups) -> Float[Tensor, "S U"]:
         """Scores of all choices; features and frames are in the order of `groups`."""
         offsets = groups.offsets.tolist()
         x = torch.cat([features, self.frame.encode(frames, features.device)], dim=1)
@@ -154,39 +161,58 @@ class MlpBank(nn.Module):
     def arrays(self) -> NetworkArrays:
         """The weights for compiled code: views where they are on the CPU."""
         return NetworkArrays(
-            _numpy(self.weight1),
-            _numpy(self.bias1),
-            _numpy(self.weight2),
-            _numpy(self.bias2),
-            self.frame.counter,
-            self.frame.limit,
-            self.frame.last,
+            weight1=_numpy(self.weight1),
+            bias1=_numpy(self.bias1),
+            weight2=_numpy(self.weight2),
+            bias2=_numpy(self.bias2),
+            sees_counter=self.frame.counter,
+            counter_limit=self.frame.limit,
+            sees_last=self.frame.last,
         )
-
-    def input_norms(self) -> Float[Tensor, "H inputs"]:
-        """Norm of the weights that leave each input: zero for one that a procedure ignores."""
-        norms: Tensor = torch.linalg.vector_norm(self.weight1, dim=2)
-        return norms
 
 
 class ModuleBank(nn.Module):
-    """Any network a procedure: modules from (features, frame inputs) to scores."""
+    """Any network for each procedure: modules from (features, frame inputs) to scores."""
 
-    def __init__(self, networks: Iterable[nn.Module], frame: FrameInputs) -> None:
+    def __init__(self, networks: Iterable[nn.Module], frame: FrameInputs, blind: Collection[int] = ()) -> None:
+        """Build it.
+
+        Args:
+            networks: one for each procedure.
+            frame: which inputs a frame gives.
+            blind: procedures that see their frame only; their features are given as 0.
+        """
         super().__init__()
         self.frame = frame
         self.networks = nn.ModuleList(networks)
+        self.blind = frozenset(blind)
 
-    def forward(self, features: Float[Tensor, "R D"], frames: Frames, groups: Groups) -> Float[Tensor, "R U"]:
+    def forward(self, features: Float[Tensor, "S D"], frames: Frames, groups: Groups) -> Float[Tensor, "S U"]:
         """Scores of all choices; features and frames are in the order of `groups`."""
         extra = self.frame.encode(frames, features.device)
         offsets = groups.offsets.tolist()
-        parts = [
-            network(features[first:last], extra[first:last])
-            for network, first, last in zip(self.networks, offsets, offsets[1:], strict=False)
-            if last > first
-        ]
+        parts = []
+        for h, (first, end) in enumerate(pairwise(offsets)):
+            if end > first:
+                seen = features[first:end]
+                parts.append(self.networks[h](torch.zeros_like(seen) if h in self.blind else seen, extra[first:end]))
         return torch.cat(parts) if parts else features.new_empty(0, self.frame.choices)
+
+
+def step_scores(
+    bank: MlpBank | ModuleBank, features: Float[Tensor, "R D"], steps: Steps, groups: Groups
+) -> Float[Tensor, "K U"]:
+    """Scores of all choices at the steps that `groups` names, in its order; features are those of the batch's rows."""
+    order = groups.order
+    rows = torch.from_numpy(steps.row[order]).to(features.device)
+    scores: Tensor = bank(features.index_select(0, rows), Frames(steps.counter[order], steps.last[order]), groups)
+    return scores
+
+
+def masked_log_softmax(scores: Float[Tensor, "S U"], possible: Bool[np.ndarray, "S U"]) -> Float[Tensor, "S U"]:
+    """Log-probabilities over the possible choices; an impossible one gets about `IMPOSSIBLE`."""
+    mask = torch.from_numpy(possible).to(scores.device)
+    return torch.where(mask, scores, IMPOSSIBLE).log_softmax(dim=1)
 
 
 def _uniform(fan_in: int, *shape: int) -> Tensor:

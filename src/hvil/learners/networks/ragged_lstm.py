@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from hvil.learners.networks import lstm_kernels
+from hvil.learners.networks.dispatch import can_compile
 
 
 class _RaggedLstm(torch.autograd.Function):
@@ -62,7 +63,7 @@ def run_ragged(
 ) -> Float[Tensor, "R units"]:
     """The hidden states of a one-layer LSTM at every row, each trace read forwards or backwards."""
     weight_in, weight_state, bias_in, bias_state = network.all_weights[0]
-    if x.device.type == "cpu" and x.dtype == torch.float32:
+    if can_compile(x):
         hidden: Tensor = _RaggedLstm.apply(  # type: ignore[no-untyped-call]
             x, weight_in, weight_state, bias_in + bias_state, rows, backwards
         )

@@ -1,6 +1,9 @@
 """Running a policy of procedures: reset, act, the call stack; one environment or many; greedy or sampled.
 
-Multi-layer perceptrons on the CPU run in compiled code; any other bank or device through `machine.batched`.
+Perceptrons of single precision on the CPU run in compiled code, everything else through `machine.batched`.
+
+Letters: M environments or frames, N traces, R rows, D numbers of an observation, E features that the bank sees,
+U choices, H procedures.
 """
 
 from typing import Any, NamedTuple
@@ -13,14 +16,15 @@ from hvil.data.inputs import features as input_features
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.networks.bank import MlpBank
-from hvil.learners.networks.php import PolicyNetwork
+from hvil.learners.networks.dispatch import can_compile
+from hvil.learners.networks.policy import PolicyNetwork
 from hvil.machine import kernels
 from hvil.machine.arrays import NetworkArrays
-from hvil.machine.batched import Machines, Tops, chosen, most_likely
+from hvil.machine.batched import Machines, Tops, most_likely, sampled
 from hvil.machine.reference import Frame, Stack
 
 ENCODED_AT_ONCE = 1024
-"""Images that a shared encoder takes at a time: a ConvNet's activations are large."""
+"""Rows that a shared encoder takes at a time: the activations of the ConvNet take some 50 KB a row."""
 
 
 class PhpStep(NamedTuple):
@@ -35,6 +39,17 @@ class PhpStep(NamedTuple):
     """Of each choice; impossible ones are NaN."""
 
 
+class Followed(NamedTuple):
+    """The greedy policy along teacher traces, up to the first wrong action of each."""
+
+    wrong: Bool[np.ndarray, "N"]
+    """Which traces have a wrong action (∅ included)."""
+    step_counts: Int[np.ndarray, "N"]
+    """PHP steps taken along each trace."""
+    calls: Int[np.ndarray, "H"]
+    """Calls of each procedure; that the root starts counts as one."""
+
+
 class ProcedurePolicy:
     """A policy with a call stack for each environment."""
 
@@ -43,8 +58,10 @@ class ProcedurePolicy:
         self.graph = network.graph
         self.action_names = network.graph.action_names
         self._net: NetworkArrays | None = None
-        self._device = next(network.parameters()).device
-        if isinstance(network.bank, MlpBank) and self._device.type == "cpu":
+        """The networks for compiled code; None where torch has to run them."""
+        self._weights = next(network.parameters())
+        """One of the weights: features go where it is, in its precision."""
+        if isinstance(network.bank, MlpBank) and can_compile(self._weights):
             self._net = network.bank.arrays()
         self.reset()
 
@@ -77,9 +94,9 @@ class ProcedurePolicy:
         features = self._features(observation)
         machines = self._machines
         actions = np.empty(len(features), dtype=np.int64)
-        # One uniform number for each step that could come before the action: returns, calls, the action.
-        room = 0 if greedy else 2 * self.graph.max_depth
-        uniforms = self._rng.random((len(features), room))
+        # One uniform number for each step that can come at one time: returns, calls, the action.
+        most_steps = 0 if greedy else 2 * self.graph.max_depth
+        uniforms = self._rng.random((len(features), most_steps))
         if self._net is not None:
             kernels.act(
                 machines.graph,
@@ -99,13 +116,13 @@ class ProcedurePolicy:
         return int(actions[0]) if self._single else actions
 
     def watch(self, observation: Num[np.ndarray, "..."] | Bool[np.ndarray, "..."]) -> list[PhpStep]:
-        """The greedy `act` of one environment, told step by step; the last step is the action or the root's return."""
+        """The greedy `act` of one environment, step by step; the last step is the action or the root's return."""
         features = self._features(observation)
         if len(features) != 1:
             raise InputError(f"watch: expected one environment, not {len(features)}")
         machines, one = self._machines, np.zeros(1, dtype=np.int64)
         steps: list[PhpStep] = []
-        while machines.heights[0] > 0 and not (steps and steps[-1].choice < machines.actions):
+        while machines.heights[0] > 0 and not (steps and steps[-1].choice < machines.terminate):
             tops, possible = machines.tops(one), machines.policy_possible(one)
             frame, depth = Frame(int(tops.procedure[0]), int(tops.counter[0]), int(tops.last[0])), int(tops.depth[0])
             if self._net is not None:
@@ -123,10 +140,10 @@ class ProcedurePolicy:
 
     def wrong(self, traces: Traces) -> Bool[np.ndarray, "N"]:
         """Whether the greedy policy takes a wrong action along each teacher trace (∅ included)."""
-        return self.follow(traces)[0]
+        return self.follow(traces).wrong
 
-    def follow(self, traces: Traces) -> tuple[Bool[np.ndarray, "N"], Int[np.ndarray, "N"], Int[np.ndarray, "H"]]:
-        """Along teacher traces up to the first error: which go wrong, PHP steps of each, calls of each procedure."""
+    def follow(self, traces: Traces) -> Followed:
+        """Run the greedy policy along teacher traces, up to the first wrong action of each."""
         if traces.action_names != self.action_names:
             theirs, own = ", ".join(traces.action_names), ", ".join(self.action_names)
             raise InputError(f"the traces have the actions {theirs}; the policy has {own}")
@@ -135,35 +152,36 @@ class ProcedurePolicy:
                 f"the traces' observations of shape {traces.observation_shape} do not fit: the policy takes "
                 f"{self.width} numbers"
             )
-        rows = traces.row_offsets
-        emitted = np.full(rows[-1], len(traces.action_names), dtype=np.int64)
-        emitted[np.arange(len(traces.actions)) + np.repeat(np.arange(len(traces)), traces.lengths)] = traces.actions
-        features = self._seen(traces.observations, len(traces.observations))
-        wrong = np.zeros(len(traces), dtype=bool)
-        taken = np.zeros(len(traces), dtype=np.int64)
-        visits = np.zeros(len(self.graph.procedures), dtype=np.int64)
-        if self._net is not None:
-            kernels.follow(self._machines.graph, self._net, features, emitted, rows, wrong, taken, visits)
-            return wrong, taken, visits
-        return self._follow_batched(features, emitted, rows)
+        emitted, row_offsets = traces.emitted(), traces.row_offsets
+        features = self._encoded(traces.observations, len(traces.observations))
+        if self._net is None:
+            return self._follow_batched(features, emitted, row_offsets)
+        followed = Followed(
+            wrong=np.zeros(len(traces), dtype=bool),
+            step_counts=np.zeros(len(traces), dtype=np.int64),
+            calls=np.zeros(len(self.graph.procedures), dtype=np.int64),
+        )
+        kernels.follow(self._machines.graph, self._net, features, emitted, row_offsets, *followed)
+        return followed
 
-    def _features(self, observation: np.ndarray) -> Float[np.ndarray, "M D"]:
+    def _features(self, observation: np.ndarray) -> Float[np.ndarray, "M E"]:
+        """What the procedures see of one observation for each environment."""
         array = np.asarray(observation)
         count, width = len(self._machines.heights), self.width
         if array.size != count * width or not (self._single or len(array) == count):
             raise InputError(
                 f"observations of shape {array.shape} do not fit: {count} environment(s), {width} numbers each"
             )
-        return self._seen(array, count)
+        return self._encoded(array, count)
 
-    def _seen(self, observations: np.ndarray, count: int) -> Float[np.ndarray, "M E"]:
-        """What the procedures see of observations; a shared encoder is asked once, not at every PHP step."""
+    def _encoded(self, observations: np.ndarray, count: int) -> Float[np.ndarray, "M E"]:
+        """What the procedures see of so many observations; a shared encoder runs once for all PHP steps at them."""
         features = input_features(self.network.inputs, observations, count)
         if self.network.encoder is None:
             return features
         with torch.no_grad():
             starts = range(0, len(features), ENCODED_AT_ONCE)
-            rows = torch.from_numpy(features).to(self._device)
+            rows = torch.from_numpy(features).to(self._weights)
             parts = [self.network.encode(rows[start : start + ENCODED_AT_ONCE]) for start in starts]
             return torch.cat(parts).numpy(force=True)
 
@@ -172,57 +190,62 @@ class ProcedurePolicy:
         """How many numbers an observation has."""
         return self.network.width
 
-    def choices(self, features: Num[np.ndarray, "M D"], tops: Tops) -> Int[np.ndarray, "M"]:
+    def choices(self, observations: Num[np.ndarray, "M D"], tops: Tops) -> Int[np.ndarray, "M"]:
         """The most likely PHP step of each active frame."""
-        seen = self._seen(features, len(features))
-        return np.asarray(self._log_probabilities(seen, tops).argmax(axis=1))
+        features = self._encoded(observations, len(observations))
+        return np.asarray(self._log_probabilities(features, tops).argmax(axis=1))
 
-    def _log_probabilities(self, features: Float[np.ndarray, "M D"], tops: Tops) -> Float[np.ndarray, "M U"]:
+    def _log_probabilities(self, features: Float[np.ndarray, "M E"], tops: Tops) -> Float[np.ndarray, "M U"]:
         with torch.no_grad():
-            rows = torch.from_numpy(features).to(self._device)
+            rows = torch.from_numpy(features).to(self._weights)
             return self.network.log_probs(rows, *tops).numpy(force=True)
 
     def _act_batched(
         self,
-        features: Float[np.ndarray, "M D"],
-        uniforms: Float[np.ndarray, "M room"],
+        features: Float[np.ndarray, "M E"],
+        uniforms: Float[np.ndarray, "M most_steps"],
         greedy: bool,
         actions: Int[np.ndarray, "M"],
-        visits: Int[np.ndarray, "H"] | None = None,
+        calls: Int[np.ndarray, "H"] | None = None,
     ) -> None:
+        """`kernels.act` with all environments abreast; calls of each procedure are added to `calls`."""
         machines = self._machines
-        actions[:] = machines.actions
+        actions[:] = machines.terminate
         running = np.flatnonzero(machines.heights > 0)
         turn = 0
         while running.size:
             possible = machines.policy_possible(running)
             scores = self._log_probabilities(features[running], machines.tops(running))
-            choice = most_likely(scores, possible) if greedy else chosen(scores, possible, uniforms[running, turn])
+            choice = most_likely(scores, possible) if greedy else sampled(scores, possible, uniforms[running, turn])
             machines.step(running, choice)
             self.php_steps[running] += 1
-            if visits is not None:
-                np.add.at(visits, machines.tops(running[choice > machines.actions]).procedure, 1)
-            acted = choice < machines.actions
+            if calls is not None:
+                np.add.at(calls, machines.tops(running[choice > machines.terminate]).procedure, 1)
+            acted = choice < machines.terminate
             actions[running[acted]] = choice[acted]
             running = running[~acted & (machines.heights[running] > 0)]
             turn += 1
 
     def _follow_batched(
-        self, features: Float[np.ndarray, "R D"], emitted: Int[np.ndarray, "R"], rows: Int[np.ndarray, "N_plus_1"]
-    ) -> tuple[Bool[np.ndarray, "N"], Int[np.ndarray, "N"], Int[np.ndarray, "H"]]:
-        count = len(rows) - 1
+        self,
+        features: Float[np.ndarray, "R E"],
+        emitted: Int[np.ndarray, "R"],
+        row_offsets: Int[np.ndarray, "N_plus_1"],
+    ) -> Followed:
+        """`kernels.follow` with all traces abreast."""
+        count = len(row_offsets) - 1
         runner = ProcedurePolicy(self.network)
         runner.reset(count)
         wrong = np.zeros(count, dtype=bool)
-        visits = np.zeros(len(self.graph.procedures), dtype=np.int64)
-        visits[self.graph.root] = count
+        calls = np.zeros(len(self.graph.procedures), dtype=np.int64)
+        calls[self.graph.root] = count
         actions = np.empty(count, dtype=np.int64)
-        now = rows[:-1].copy()
+        row = row_offsets[:-1].copy()
         while (runner._machines.heights > 0).any():
             alive = runner._machines.heights > 0
-            runner._act_batched(features[now], np.empty((count, 0)), True, actions, visits)
-            mistaken = alive & (actions != emitted[now])
+            runner._act_batched(features[row], np.empty((count, 0)), True, actions, calls)
+            mistaken = alive & (actions != emitted[row])
             wrong |= mistaken
             runner._machines.heights[mistaken] = 0
-            now[alive & ~mistaken & (actions < runner._machines.actions)] += 1
-        return wrong, runner.php_steps, visits
+            row[alive & ~mistaken & (actions < self.graph.terminate)] += 1
+        return Followed(wrong=wrong, step_counts=runner.php_steps, calls=calls)

@@ -1,1 +1,4 @@
-"""The variational objective: its terms, the gradient estimators, and the compiled path through both."""
+"""The variational objective. To read: `elbo` (its terms), then `estimators` (its gradient).
+
+`compiled` computes the same loss and gradient faster, where it can.
+"""

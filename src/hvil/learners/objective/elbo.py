@@ -2,7 +2,7 @@
 
 The steps were sampled without gradients; here p and q are evaluated at them with gradients, all at once.
 
-Letters: S steps, U choices.
+Letters: S steps, N traces, U choices, R rows, B context.
 """
 
 from typing import NamedTuple
@@ -12,13 +12,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from hvil.learners.networks.bank import Groups, grouped
-from hvil.learners.networks.php import Batch, PolicyNetwork, PosteriorNetwork, evaluate_steps, masked_log_softmax
-from hvil.machine.arrays import Steps
+from hvil.learners.networks.bank import Groups, grouped, masked_log_softmax, step_scores
+from hvil.learners.networks.batch import Batch
+from hvil.learners.networks.policy import PolicyNetwork
+from hvil.learners.networks.posterior import PosteriorNetwork
+from hvil.machine.steps import Walk
 
 
 class Terms(NamedTuple):
-    """What the estimators need, one entry a PHP step, trace after trace, in the order the steps were taken."""
+    """What the estimators need, one entry a PHP step, trace after trace, in the order in which they were taken."""
 
     kl: Float[Tensor, "S"]
     """D[q(u_i|·) ‖ p(u_i|·)], summed over all choices."""
@@ -28,39 +30,59 @@ class Terms(NamedTuple):
     """log q(u_i|·) of the step that was taken."""
     log_p: Float[Tensor, "S"]
     """log p(u_i|·) of the step that was taken."""
-    known: Bool[Tensor, "S"]
-    """Steps that came from an annotation: not sampled."""
+    annotated: Bool[Tensor, "S"]
+    """Steps that came from an annotation and were not sampled."""
+    trace: Int[Tensor, "S"]
+    time: Int[Tensor, "S"]
+    """The time within its trace at which the step was taken."""
     offsets: Int[np.ndarray, "N_plus_1"]
     """Where each trace's steps begin."""
 
 
+class Objective(NamedTuple):
+    """One sample of the objective, summed over a batch."""
+
+    loss: Tensor
+    """The estimator's value. Its gradient is what counts."""
+    kl: float
+    """Σ_i D[q(u_i|·) ‖ p(u_i|·)]."""
+    entropy: float
+    """Σ_i H[q(u_i|·)]."""
+
+
 def elbo_terms(
-    policy: PolicyNetwork, posterior: PosteriorNetwork, batch: Batch, context: Float[Tensor, "R B"], steps: Steps
+    policy: PolicyNetwork, posterior: PosteriorNetwork, batch: Batch, context: Float[Tensor, "R B"], walk: Walk
 ) -> Terms:
-    """Evaluate p and q at the steps, sorted by procedure; q only where it has a choice."""
-    count = len(policy.graph.procedures)
-    groups = grouped(steps.procedure, count)
+    """Evaluate p and q at the steps of a walk: p at all of them, q where it has a choice."""
+    steps = walk.steps
+    groups = grouped(steps.procedure, len(policy.graph.procedures))
     order = groups.order
-    log_p = masked_log_softmax(
-        evaluate_steps(policy.bank, policy.encode(batch.observations), steps, groups), steps.policy_possible[order]
+    scores_p = step_scores(policy.bank, policy.encode(batch.features), steps, groups)
+    log_p = masked_log_softmax(scores_p, walk.policy_possible[order])
+    device = log_p.device
+    free = walk.posterior_possible[order].sum(axis=1) > 1
+    free_groups = Groups(order[free], np.concatenate([[0], np.cumsum(free)])[groups.offsets])
+    scores_q = torch.zeros_like(log_p).index_copy(
+        0, torch.from_numpy(np.flatnonzero(free)).to(device), step_scores(posterior.bank, context, steps, free_groups)
     )
-    free = steps.posterior_possible[order].sum(axis=1) > 1
-    choosing = Groups(order[free], np.concatenate([[0], np.cumsum(free)])[groups.offsets])
-    scores = log_p.new_zeros(log_p.shape).index_copy(
-        0,
-        torch.from_numpy(np.flatnonzero(free)).to(log_p.device),
-        evaluate_steps(posterior.bank, context, steps, choosing),
-    )
-    log_q = masked_log_softmax(scores, steps.posterior_possible[order])
-    taken = torch.from_numpy(steps.choice[order]).to(log_p.device)[:, None]
+    log_q = masked_log_softmax(scores_q, walk.posterior_possible[order])
+    choice = torch.from_numpy(steps.choice[order]).to(device)[:, None]
     columns = torch.stack(
-        [kl_divergence(log_q, log_p), entropy(log_q), log_q.gather(1, taken)[:, 0], log_p.gather(1, taken)[:, 0]]
+        [kl_divergence(log_q, log_p), entropy(log_q), log_q.gather(1, choice)[:, 0], log_p.gather(1, choice)[:, 0]]
     )
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
-    kl, bonus, log_q_taken, log_p_taken = columns.index_select(1, torch.from_numpy(back).to(log_p.device))
-    known = torch.from_numpy(steps.known).to(log_p.device)
-    return Terms(kl, bonus, log_q_taken, log_p_taken, known, steps.offsets)
+    kl, step_entropy, log_q_taken, log_p_taken = columns.index_select(1, torch.from_numpy(back).to(device))
+    return Terms(
+        kl=kl,
+        entropy=step_entropy,
+        log_q=log_q_taken,
+        log_p=log_p_taken,
+        annotated=torch.from_numpy(walk.annotated).to(device),
+        trace=torch.from_numpy(steps.trace).to(device),
+        time=torch.from_numpy(steps.time(batch.row_offsets)).to(device),
+        offsets=steps.offsets,
+    )
 
 
 def kl_divergence(log_q: Float[Tensor, "S U"], log_p: Float[Tensor, "S U"]) -> Float[Tensor, "S"]:

@@ -1,9 +1,13 @@
 """Gradient estimators of the expected cost E_q[Σ_i c_i]: one function each, over the same terms.
 
-c_i = D[q(u_i|·) ‖ p(u_i|·)] − w·H[q(u_i|·)] at a sampled step, −log p(u_i) − log q(u_i) at an annotated one. Each
-function returns a scalar whose *gradient* is an unbiased estimate of the gradient of the expected cost, summed over the
-batch; its value is not the cost. The entropy bonus is in the cost that weighs the score too: without it the posterior
-collapses onto a solution without hierarchy.
+The cost of a sampled step is c_i = D[q(u_i|·) ‖ p(u_i|·)] − w·H[q(u_i|·)], that of an annotated one
+−log p(u_i) − log q(u_i). An estimator returns a scalar, summed over the batch, whose *gradient* is an unbiased estimate
+of the gradient of the expected cost; its value is not the cost. The entropy is part of the cost that weighs the score,
+too: without it the posterior collapses onto a solution without hierarchy.
+
+`ESTIMATORS` holds what `--estimator` names. A user's estimator is a function like those below.
+
+Letters: S steps.
 """
 
 from collections.abc import Callable
@@ -12,66 +16,73 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hvil.learners.objective.elbo import Terms
+from hvil.gate.registry import Registry
+from hvil.learners.objective.elbo import Objective, Terms
+
+ESTIMATORS: Registry[Callable[[Terms, float], Tensor]] = Registry(
+    "estimator",
+    {
+        "score": "hvil.learners.objective.estimators:score",
+        "analytic": "hvil.learners.objective.estimators:analytic",
+        "rao-blackwell": "hvil.learners.objective.estimators:rao_blackwell",
+    },
+)
+
+
+def score(terms: Terms, weight: float) -> Tensor:
+    """∇f + f ∇log q(z|x), with the sampled cost f of the whole trace (paper, eq. 4)."""
+    costs = sampled_costs(terms, weight)
+    return (costs + whole_cost(costs.detach(), terms) * sampled_log_q(terms)).sum()
+
+
+def analytic(terms: Terms, weight: float) -> Tensor:
+    """Σ_i ∇c_i + (Σ_i c_i) Σ_j ∇log q(u_j): analytic costs, of which the whole trace's weighs each score."""
+    costs = analytic_costs(terms, weight)
+    return (costs + whole_cost(costs.detach(), terms) * sampled_log_q(terms)).sum()
+
+
+def rao_blackwell(terms: Terms, weight: float) -> Tensor:
+    """Σ_i (∇c_i + c_i ∇log q(u_{<i})): each log q(u_j) is weighed by the cost that comes after step j."""
+    costs = analytic_costs(terms, weight)
+    return (costs + cost_to_come(costs.detach(), terms) * sampled_log_q(terms)).sum()
 
 
 def analytic_costs(terms: Terms, weight: float) -> Float[Tensor, "S"]:
     """c_i with the KL and the entropy summed over all choices."""
-    return torch.where(terms.known, -terms.log_p - terms.log_q, terms.kl - weight * terms.entropy)
+    return torch.where(terms.annotated, -terms.log_p - terms.log_q, terms.kl - weight * terms.entropy)
 
 
 def sampled_costs(terms: Terms, weight: float) -> Float[Tensor, "S"]:
     """c_i from the step taken alone: log q − log p + w·log q, whose mean under q is the analytic cost."""
-    return torch.where(terms.known, -terms.log_p - terms.log_q, (1 + weight) * terms.log_q - terms.log_p)
+    return torch.where(terms.annotated, -terms.log_p - terms.log_q, (1 + weight) * terms.log_q - terms.log_p)
 
 
-def score(terms: Terms, weight: float) -> Tensor:
-    """Paper, eq. (4): ∇f + f ∇log q(z|x), f the whole trace's sampled cost."""
-    costs = sampled_costs(terms, weight)
-    return (costs + _whole(costs.detach(), terms) * _sampled_log_q(terms)).sum()
+def sampled_log_q(terms: Terms) -> Float[Tensor, "S"]:
+    """The log q(u_j) of sampled steps; 0 for annotated ones, which were not sampled and have no score."""
+    return torch.where(terms.annotated, 0.0, terms.log_q)
 
 
-def analytic(terms: Terms, weight: float) -> Tensor:
-    """Analytic KL; each log q(u_j) weighed by the cost of the whole trace."""
-    costs = analytic_costs(terms, weight)
-    return (costs + _whole(costs.detach(), terms) * _sampled_log_q(terms)).sum()
+def cost_to_come(costs: Float[Tensor, "S"], terms: Terms) -> Float[Tensor, "S"]:
+    """Σ_{i>j} c_i within the trace, for each step j."""
+    running, at_end = _running_costs(costs, terms)
+    return (at_end[terms.trace + 1] - running).to(costs)
 
 
-def rao_blackwell(terms: Terms, weight: float) -> Tensor:
-    """Σ_i (∇c_i + c_i ∇log q(u_{<i})): each log q(u_j) weighed only by the cost that comes after it."""
-    costs = analytic_costs(terms, weight)
-    return (costs + _after(costs.detach(), terms) * _sampled_log_q(terms)).sum()
+def whole_cost(costs: Float[Tensor, "S"], terms: Terms) -> Float[Tensor, "S"]:
+    """Σ_i c_i of the whole trace, at each of its steps."""
+    _, at_end = _running_costs(costs, terms)
+    return (at_end[terms.trace + 1] - at_end[terms.trace]).to(costs)
 
 
-ESTIMATORS: dict[str, Callable[[Terms, float], Tensor]] = {
-    "score": score,
-    "analytic": analytic,
-    "rao-blackwell": rao_blackwell,
-}
-
-
-def _sampled_log_q(terms: Terms) -> Float[Tensor, "S"]:
-    """The log q of the sampled steps; an annotated step was not sampled and has no score."""
-    return torch.where(terms.known, 0.0, terms.log_q)
-
-
-def _until(costs: Float[Tensor, "S"], terms: Terms) -> tuple[Float[Tensor, "S"], Float[Tensor, "S"]]:
-    """For each step the cost of all steps of the batch up to it, and up to the end of its trace."""
-    until = costs.double().cumsum(0)
-    lengths = torch.from_numpy(terms.offsets[1:] - terms.offsets[:-1]).to(costs.device)
+def _running_costs(costs: Float[Tensor, "S"], terms: Terms) -> tuple[Float[Tensor, "S"], Float[Tensor, "N_plus_1"]]:
+    """The batch's cost up to each step, and up to the end of each trace (0 before the first)."""
+    running = costs.double().cumsum(0)
     ends = torch.from_numpy(terms.offsets[1:] - 1).to(costs.device)
-    return until, until[ends].repeat_interleave(lengths)
+    return running, torch.cat([running.new_zeros(1), running[ends]])
 
 
-def _after(costs: Float[Tensor, "S"], terms: Terms) -> Float[Tensor, "S"]:
-    """The cost of a trace that comes after each step."""
-    until, end = _until(costs, terms)
-    return (end - until).to(costs)
-
-
-def _whole(costs: Float[Tensor, "S"], terms: Terms) -> Float[Tensor, "S"]:
-    """The cost of the whole trace at each of its steps."""
-    _, end = _until(costs, terms)
-    lengths = torch.from_numpy(terms.offsets[1:] - terms.offsets[:-1]).to(costs.device)
-    first = torch.cat([end.new_zeros(1), end[torch.from_numpy(terms.offsets[1:-1] - 1).to(costs.device)]])
-    return (end - first.repeat_interleave(lengths)).to(costs)
+def estimated(terms: Terms, estimator: str, weight: float) -> Objective:
+    """One sample of the objective by a registered estimator."""
+    loss = ESTIMATORS[estimator](terms, weight)
+    kl, entropy = torch.stack([terms.kl.detach().sum(), terms.entropy.detach().sum()]).tolist()
+    return Objective(loss=loss, kl=kl, entropy=entropy)

@@ -1,0 +1,91 @@
+"""The policy network: the procedures p(u | h, τ, last, o) that are learned.
+
+`bank` evaluates the networks of all procedures, `encoders` what comes before them, `runner` runs the policy.
+
+Letters: R rows, S steps, U choices, D features, E encoded features.
+"""
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from hvil.gate.errors import InputError
+from hvil.learners.config import Config
+from hvil.learners.networks.bank import FrameInputs, Frames, MlpBank, ModuleBank, grouped, masked_log_softmax
+from hvil.learners.networks.encoders import feature_shape, make_encoder, network_with_numbers
+from hvil.machine.arrays import graph_arrays
+from hvil.machine.batched import policy_possible
+from hvil.machine.callgraph import CallGraph
+
+
+class PolicyNetwork(nn.Module):
+    """One network for each procedure, from features of the observation and the frame to scores of all choices."""
+
+    bank: MlpBank | ModuleBank
+    encoder: nn.Module | None
+    """What all procedures see observations through; None if they see them themselves or each has an own encoder."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        model, shape = config.model, feature_shape(config)
+        self.graph = config.graph
+        self.arrays = graph_arrays(config.graph)
+        self.inputs = config.inputs
+        self.width = int(np.prod(config.observation_shape))
+        """How many numbers an observation has."""
+        self.encoded_width = config.input_width
+        """How many numbers `encode` gives."""
+        frame = FrameInputs.of(model, config.graph.step_count)
+        count = len(config.graph.procedures)
+        blind = _leaves(config.graph) if model.open_loop_leaves else []
+        self.encoder = None
+        if model.network == "mlp":
+            if model.encoder == "shared":
+                raise InputError(
+                    "a shared encoder needs a network that encodes, such as convnet: mlp sees observations themselves"
+                )
+            self.bank = MlpBank(count, config.input_width, model.hidden, frame, blind)
+        elif model.encoder == "shared":
+            self.encoder, self.encoded_width = make_encoder(model.network, shape)
+            self.bank = MlpBank(count, self.encoded_width, model.hidden, frame, blind)
+        else:
+            networks = (
+                network_with_numbers(model.network, shape, frame.width, model.hidden, frame.choices)
+                for _ in range(count)
+            )
+            self.bank = ModuleBank(networks, frame, blind)
+
+    def encode(self, features: Float[Tensor, "R D"]) -> Float[Tensor, "R E"]:
+        """What the bank sees of features: themselves, or what a shared encoder makes of them."""
+        return features if self.encoder is None else self.encoder(features)
+
+    def possible(
+        self, procedure: Int[np.ndarray, "S"], counter: Int[np.ndarray, "S"], depth: Int[np.ndarray, "S"]
+    ) -> Bool[np.ndarray, "S U"]:
+        """The policy's masks."""
+        return policy_possible(self.arrays, procedure, counter, depth)
+
+    def log_probs(
+        self,
+        encoded: Float[Tensor, "S E"],
+        procedure: Int[np.ndarray, "S"],
+        counter: Int[np.ndarray, "S"],
+        last: Int[np.ndarray, "S"],
+        depth: Int[np.ndarray, "S"],
+    ) -> Float[Tensor, "S U"]:
+        """Masked log-probabilities of all choices, for steps in any order; `encode` has made the features."""
+        groups = grouped(procedure, len(self.graph.procedures))
+        order = torch.from_numpy(groups.order).to(encoded.device)
+        scores = self.bank(encoded[order], Frames(counter[groups.order], last[groups.order]), groups)
+        back = torch.empty_like(order)
+        back[order] = torch.arange(len(order), device=order.device)
+        return masked_log_softmax(scores[back], self.possible(procedure, counter, depth))
+
+
+def _leaves(graph: CallGraph) -> list[int]:
+    """The procedures that call no other. In open loop they see nothing, so the root must not be one of them."""
+    leaves = [procedure for procedure, callees in enumerate(graph.calls) if not callees]
+    if graph.root in leaves:
+        raise InputError("open-loop leaves need a root that calls: a single procedure has to see the observations")
+    return leaves

@@ -1,0 +1,146 @@
+"""The posterior network: the procedures q(u | h, τ, last, b_t), and the recurrent network that makes b_t from a trace.
+
+Its walk samples the call structure of each trace without gradients. There are two: one in compiled code, and one in
+torch for other devices and precisions.
+
+Letters: N traces, R rows (observations of all traces), S steps, U choices, B context, K hidden units, M some traces.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Float32, Int
+from torch import Tensor, nn
+
+from hvil.learners.config import Config
+from hvil.learners.networks.bank import FrameInputs, Frames, MlpBank, grouped, masked_log_softmax
+from hvil.learners.networks.batch import Batch
+from hvil.learners.networks.encoders import feature_shape, make_encoder
+from hvil.learners.networks.policy import PolicyNetwork
+from hvil.learners.networks.ragged_lstm import run_ragged
+from hvil.machine import batched, kernels
+from hvil.machine.arrays import graph_arrays
+from hvil.machine.steps import Walk, most_steps, room_for_walk, selected
+
+
+class Evaluated(NamedTuple):
+    """What a compiled walk computed at its steps; steps without a choice have none of it, whatever the arrays hold."""
+
+    hidden: Float32[np.ndarray, "S K"]
+    """The hidden units of q's networks, before the ReLU."""
+    log_q: Float32[np.ndarray, "S U"]
+    """log q(u|·) of every choice."""
+
+
+class PosteriorNetwork(nn.Module):
+    """One network for each procedure, from the context and the frame to scores of all choices."""
+
+    encoder: nn.Module | None
+    """What the posterior sees observations through, if it does not share the policy's encoder."""
+
+    def __init__(self, config: Config, policy: PolicyNetwork) -> None:
+        """Build it.
+
+        Args:
+            config: of the run.
+            policy: whose encoder is used if it is shared.
+        """
+        super().__init__()
+        model = config.model
+        self.graph = config.graph
+        self.arrays = graph_arrays(config.graph)
+        self.sees = model.posterior_sees
+        self.terminate = config.graph.terminate
+        self.encoder = None
+        self._encode = policy.encode  # a method, and so no submodule: a shared encoder belongs to the policy
+        width = policy.encoded_width
+        if model.network != "mlp" and policy.encoder is None:
+            self.encoder, width = make_encoder(model.network, feature_shape(config))
+            self._encode = self.encoder.forward
+        inputs = width + self.terminate + 1
+        self.past = nn.LSTM(inputs, model.context)
+        self.future = None if self.sees == "no-future" else nn.LSTM(inputs, model.context)
+        frame = FrameInputs.of(model, config.graph.step_count)
+        contexts = model.context * (1 if self.future is None else 2)
+        self.bank = MlpBank(len(config.graph.procedures), contexts, model.hidden, frame)
+
+    def context(self, batch: Batch) -> Float[Tensor, "R B"]:
+        """The context b_t of each row."""
+        x = self._inputs(batch)
+        contexts = [run_ragged(self.past, x, batch.row_offsets, backwards=False)]
+        if self.future is not None:
+            contexts.append(run_ragged(self.future, x, batch.row_offsets, backwards=True))
+        return torch.cat(contexts, dim=1)
+
+    def _inputs(self, batch: Batch) -> Float[Tensor, "R inputs"]:
+        """Encoded features and the one-hot action (or ∅) of each row."""
+        features = batch.features
+        if self.sees == "no-final":
+            final = torch.zeros(len(features), 1, device=features.device)
+            final[torch.from_numpy(batch.row_offsets[1:] - 1).to(final.device)] = 1
+            features = features * (1 - final)
+        encoded = self._encode(features)
+        emitted = torch.from_numpy(batch.emitted).to(encoded.device)
+        return torch.cat([encoded, nn.functional.one_hot(emitted, self.terminate + 1).to(encoded)], dim=1)
+
+    def most_steps(self, batch: Batch) -> int:
+        """How many uniform numbers a walk needs: one for each PHP step that the traces could have."""
+        return int(self._uniform_offsets(batch)[-1])
+
+    def _uniform_offsets(self, batch: Batch) -> Int[np.ndarray, "N_plus_1"]:
+        """Where the uniform numbers of each trace begin."""
+        return np.concatenate([[0], np.cumsum(most_steps(self.graph, np.diff(batch.row_offsets) - 1))])
+
+    def walk_compiled(
+        self, batch: Batch, context: Float[Tensor, "R B"], uniforms: Float[np.ndarray, "total"], greedy: bool = False
+    ) -> tuple[Walk, Evaluated]:
+        """Sample (or, greedy, choose) the steps of each trace in compiled code, and keep what it computed."""
+        offsets = self._uniform_offsets(batch)
+        net, size = self.bank.arrays(), int(offsets[-1])
+        walk = room_for_walk(self.graph, size, len(offsets) - 1)
+        hidden = np.empty((size, net.bias1.shape[1]), dtype=np.float32)
+        log_q = np.empty((size, net.bias2.shape[1]), dtype=np.float32)
+        kernels.walk(
+            self.arrays,
+            net,
+            context.detach().numpy(),
+            batch.emitted,
+            batch.row_offsets,
+            batch.guide,
+            uniforms,
+            offsets,
+            greedy,
+            walk,
+            hidden,
+            log_q,
+        )
+        used = slice(int(walk.steps.offsets[-1]))
+        return selected(walk, used), Evaluated(hidden=hidden[used], log_q=log_q[used])
+
+    def walk_batched(
+        self, batch: Batch, context: Float[Tensor, "R B"], uniforms: Float[np.ndarray, "total"], greedy: bool = False
+    ) -> Walk:
+        """The same steps with all traces abreast, the networks evaluated by torch where the context is."""
+
+        def log_probabilities(
+            rows: Int[np.ndarray, "M"], tops: batched.Tops, possible: Bool[np.ndarray, "M U"]
+        ) -> Float[np.ndarray, "M U"]:
+            groups = grouped(tops.procedure, len(self.graph.procedures))
+            frames = Frames(tops.counter[groups.order], tops.last[groups.order])
+            sorted_rows = torch.from_numpy(rows[groups.order]).to(context.device)
+            scores = np.empty(possible.shape, dtype=np.float32)
+            scores[groups.order] = self.bank(context[sorted_rows], frames, groups).cpu().numpy()
+            return masked_log_softmax(torch.from_numpy(scores), possible).numpy()
+
+        with torch.no_grad():
+            return batched.walk(
+                self.graph,
+                log_probabilities,
+                batch.emitted,
+                batch.row_offsets,
+                batch.guide,
+                uniforms,
+                self._uniform_offsets(batch),
+                greedy,
+            )
