@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hvil.cli.main import main
+from hvil.data.sources import Data
 from hvil.experiments.engine.cells import Cell, run_cell
 from hvil.experiments.engine.pools import is_short, pool, pooled_data, split
 from hvil.experiments.experiment_files import find_experiment
@@ -166,16 +167,19 @@ def test_runs_draw_different_traces_from_one_pool_and_never_test_on_training_tra
 def test_a_pool_is_made_once(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     pool.cache_clear()
-    cell = Cell("karel:D", 10, 1, test_traces=5, pool=100, percentile=50)
-    data = pooled_data(cell)
+
+    def draw() -> Data:
+        return pooled_data("karel:D", 100, demos=10, test_traces=5, percentile=50, run=1)
+
+    data = draw()
     assert data.training.lengths.max() < data.test.lengths.min()
-    (kept,) = tmp_path.rglob("*.npz")
+    (path,) = tmp_path.rglob("*.npz")
     pool.cache_clear()
     monkeypatch.setattr("hvil.domains.karel.KarelTask.demonstrations", None)
-    again = pooled_data(cell)
+    again = draw()
     assert np.array_equal(again.training.actions, data.training.actions)
     pool.cache_clear()
-    assert kept.exists()
+    assert path.exists()
 
 
 @pytest.mark.parametrize(
