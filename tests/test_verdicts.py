@@ -224,18 +224,18 @@ def test_a_page_and_its_pictures_are_drawn_again_byte_for_byte(tmp_path, capsys)
     [
         ({"models": {}}, "at least one panel"),
         ({"sizes": [10, 10]}, "twice"),
-        ({"sizes": ["ten"]}, "sizes is"),
+        ({"sizes": ["ten"]}, r"sizes\[0\] is 'ten'; expected a whole number"),
         ({"runs": True}, "runs is True"),
         ({"measures": ["speed"]}, "measure 'speed'"),
         ({"axis": "time"}, "axis is 'time'"),
         ({"colour": 1}, "unknown entry 'colour'"),
-        ({"panels": {"A": 3}}, "each panel is a task"),
-        ({"models": {"A": 3}}, "each model is a table"),
+        ({"panels": {"A": 3}}, "panels.A is 3; expected text"),
+        ({"models": {"A": 3}}, "models.A is 3; expected an object"),
         ({"claims": [{"says": "x", "kind": "lower", "ours": "ours", "theirs": "nobody"}]}, "no model 'nobody'"),
         ({"claims": [{"says": "x", "kind": "wins", "ours": "ours"}]}, "kind 'wins'"),
         ({"claims": [{"says": "x"}]}, "missing"),
         ({"claims": [{"says": "x", "kind": "at-most", "ours": "ours", "some": True, "pooled": True}]}, "or about some"),
-        ({"claims": 3}, "claims has the wrong form"),
+        ({"claims": 3}, "claims is 3; expected a list"),
     ],
 )
 def test_tables_that_make_no_sense_are_refused(change, message):

@@ -83,9 +83,9 @@ class Cell:
         return asdict(self)
 
     @staticmethod
-    def from_mapping(value: Mapping[str, Any]) -> "Cell":
-        """The inverse of `to_mapping`."""
-        return Cell(**value)
+    def from_mapping(value: Any) -> "Cell":
+        """The inverse of `to_mapping`; what is wrong with the value is an `InputError`."""
+        return from_mapping(Cell, value, "cell", noun="entry")
 
     def check(self) -> None:
         """Raise an `InputError` if the cell cannot be run."""

@@ -16,7 +16,8 @@ from hvil.analysis.statistics import Estimate, share_estimate
 from hvil.experiments.engine.cells import Cell
 from hvil.experiments.experiment import Experiment, Position
 from hvil.gate.errors import InputError
-from hvil.gate.files import read_json, write_json, write_text
+from hvil.gate.files import parse_json, read_json, write_json, write_text
+from hvil.gate.settings import from_mapping
 
 RECORDS, EXPERIMENT = "records.jsonl", "experiment.json"
 
@@ -77,6 +78,26 @@ def collect(
     return Results(experiment=experiment, records=sorted_records, preset=preset, source=source)
 
 
+@dataclass(frozen=True)
+class _Head:
+    """The contents of `experiment.json`."""
+
+    source: str
+    preset: str | None
+    experiment: Experiment
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of `records.jsonl`."""
+
+    panel: str
+    model: str
+    size: int
+    run: int
+    record: Mapping[str, Any]
+
+
 def write_results(results: Results, directory: Path) -> None:
     """Write the table, and the records as JSON lines in the order of the table."""
     head = {"source": results.source, "preset": results.preset, "experiment": results.experiment.to_mapping()}
@@ -91,12 +112,11 @@ def read_results(directory: Path) -> Results:
     if not (directory / EXPERIMENT).is_file():
         raise InputError(f"{directory}: has no {EXPERIMENT}; expected a directory that hvil reproduce has written")
     head = _read_head(directory)
-    experiment = Experiment.from_mapping(head["experiment"], str(directory / EXPERIMENT))
     return Results(
-        experiment=experiment,
+        experiment=head.experiment,
         records=read_records(directory / RECORDS),
-        preset=head["preset"],
-        source=str(head.get("source")),
+        preset=head.preset,
+        source=head.source,
     )
 
 
@@ -105,22 +125,18 @@ def check_same(directory: Path, experiment: Experiment, preset: str | None) -> N
     if not (directory / EXPERIMENT).is_file():
         return
     head = _read_head(directory)
-    there = _full_name(str(head["experiment"].get("name")), head["preset"])
-    here = _full_name(experiment.name, preset)
+    there, here = _full_name(head.experiment, head.preset), _full_name(experiment, preset)
     if there != here:
         raise InputError(f"{directory}: holds the results of {there}; {here} needs another --out")
 
 
-def _full_name(name: str, preset: str | None) -> str:
-    return f"{name}, preset {preset}" if preset else name
+def _full_name(experiment: Experiment, preset: str | None) -> str:
+    return f"{experiment.name}, preset {preset}" if preset else experiment.name
 
 
-def _read_head(directory: Path) -> dict[str, Any]:
-    head = read_json(directory / EXPERIMENT)
-    has_experiment = isinstance(head, dict) and isinstance(head.get("experiment"), dict)
-    if not has_experiment or not isinstance(head.get("preset"), str | None):
-        raise InputError(f"{directory / EXPERIMENT}: not what hvil reproduce writes")
-    return dict(head)
+def _read_head(directory: Path) -> _Head:
+    path = directory / EXPERIMENT
+    return from_mapping(_Head, read_json(path), str(path), noun="entry")
 
 
 def read_records(path: Path) -> dict[Position, dict[str, Any]]:
@@ -131,16 +147,14 @@ def read_records(path: Path) -> dict[Position, dict[str, Any]]:
     for number, text in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), 1):
         if not text:
             continue
+        where = f"{path}, line {number}"
+        line = from_mapping(_Line, parse_json(text, where), where, noun="entry")
+        record = dict(line.record)
         try:
-            line = json.loads(text)
-            position = Position(
-                panel=str(line["panel"]), model=str(line["model"]), size=int(line["size"]), run=int(line["run"])
-            )
-            record = line["record"]
-            float(record["error"]), Cell.from_mapping(record["cell"])  # both are needed later
+            float(record["error"]), Cell.from_mapping(record["cell"])  # what everybody who reads a record relies on
         except (ValueError, TypeError, KeyError) as error:
-            raise InputError(f"{path}, line {number}: not a record ({type(error).__name__}: {error})") from error
-        records[position] = record
+            raise InputError(f"{where}: not a record ({type(error).__name__}: {error})") from error
+        records[Position(panel=line.panel, model=line.model, size=line.size, run=line.run)] = record
     return records
 
 
