@@ -40,11 +40,11 @@ def test_the_experiment_in_the_docs_has_ten_lines_and_runs(tmp_path, capsys):
     assert record["cell"]["run"] == record["settings"]["seed"] == 0
     assert {"version", "seconds", "machine", "curve", "error_unseen"} <= record.keys()
     # A directory as it is in a repository: the records alone are enough to go on.
-    kept = {name: (out / name).read_bytes() for name in ("records.jsonl", "README.md", "depth.png", "depth.svg")}
+    written = {name: (out / name).read_bytes() for name in ("records.jsonl", "README.md", "depth.png", "depth.svg")}
     for cell in (out / "cells").iterdir():
         cell.unlink()
     assert main(command) == 0
-    assert {name: (out / name).read_bytes() for name in kept} == kept
+    assert {name: (out / name).read_bytes() for name in written} == written
     assert (out / "workers.log").stat().st_size == 0 or "Error" not in (out / "workers.log").read_text()
 
 
@@ -71,13 +71,13 @@ def test_a_sweep_that_is_refused_leaves_the_records_alone(tmp_path, capsys):
     path.write_text(TABLE + "[presets.other]\nruns = 2\n")
     command = ["reproduce", str(path), "--out", str(out), "--workers", "1"]
     assert main(command) == 0
-    kept = {name: (out / name).read_bytes() for name in ("records.jsonl", "experiment.json", "README.md")}
+    written = {name: (out / name).read_bytes() for name in ("records.jsonl", "experiment.json", "README.md")}
 
     def refused(arguments: list[str], message: str) -> None:
         capsys.readouterr()
         assert main(arguments) == 2
         assert message in capsys.readouterr().err
-        assert {name: (out / name).read_bytes() for name in kept} == kept
+        assert {name: (out / name).read_bytes() for name in written} == written
 
     path.write_text(TABLE.replace("hidden", "hiden"))
     refused(command, "unknown setting 'hiden'")

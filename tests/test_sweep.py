@@ -17,7 +17,7 @@ from hvil.experiments.engine.cells import Cell
 from hvil.experiments.engine.sweep import read_store, sweep
 from hvil.experiments.outcome.points import compared_points, to_mapping
 from hvil.experiments.outcome.results import collect
-from hvil.experiments.variants import variants, with_best
+from hvil.experiments.variants import Variant, variants, with_best
 from hvil.gate.errors import InputError
 
 WORK = "sweep_work:work"
@@ -43,12 +43,12 @@ def runs_in(log: Path) -> list[int]:
 def test_every_cell_is_run_once_and_never_again(tmp_path, log):
     progress = []
     wanted = cells(5)
-    swept = sweep([*wanted, wanted[0]], tmp_path / "out", 2, lambda *told: progress.append(told), WORK)
+    swept = sweep([*wanted, wanted[0]], tmp_path / "out", 2, lambda *numbers: progress.append(numbers), WORK)
     assert sorted(runs_in(log)) == [0, 1, 2, 3, 4]
     assert [swept.records[cell.key]["error"] for cell in wanted] == [0.0, 0.1, 0.2, 0.3, 0.4]
     assert progress[-1] == (1.0, 5, 5)
     assert all(done < total for share, done, total in progress if share < 1.0)
-    again = sweep([*wanted, *cells(6)], tmp_path / "out", 2, lambda *told: progress.append(told), work=WORK)
+    again = sweep([*wanted, *cells(6)], tmp_path / "out", 2, lambda *numbers: progress.append(numbers), work=WORK)
     assert progress[-1] == (1.0, 6, 6)
     assert sorted(runs_in(log)) == [0, 1, 2, 3, 4, 5]
     assert len(again.records) == 6
@@ -238,7 +238,7 @@ def test_the_committed_comparison_comes_out_of_its_records(tmp_path):
     """Cells have the keys that they had, and the numbers are those that were written beside the records."""
     committed = Path(__file__).parents[1] / "results" / "compare" / "karel-F"
     before = json.loads((committed / "comparison.json").read_text())
-    learners = with_best(variants("hvil,lstm", "karel:F"), "karel:F")
+    learners = [Variant(name=name, settings=settings) for name, settings in before["learners"].items()]
     table = comparison_table("karel:F", [10, 40], learners, 5, 100)
     wanted = table.cells()
     records = read_store(committed / "cells", [cell.key for cell in wanted.values()])

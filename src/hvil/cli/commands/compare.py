@@ -1,4 +1,7 @@
-"""`hvil compare`: several learners on the same demonstrations, with intervals, paired differences and a curve."""
+"""`hvil compare`: several learners on the same demonstrations, with intervals, paired differences and a curve.
+
+Imports are inside the functions, so that `--help` answers at once.
+"""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -32,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="hvil,lstm",
         metavar="LEARNER,…",
         help="learners; a learner may be followed by settings (lstm:learning_rate=0.003,updates=8000) or by :best, "
-        "the best settings found for a baseline (default: %(default)s)",
+        "the best settings that we have for a baseline (default: %(default)s)",
     )
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="training sets (default: %(default)s)")
     parser.add_argument("--test-traces", type=int, default=100, metavar="N", help="for each run (default: %(default)s)")
@@ -41,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", metavar="DIR", help="where records and pictures go (default: runs/compare-TASK)")
     parser.add_argument(
-        "--only-named", action="store_true", help="do not add the best settings found for a baseline beside the paper's"
+        "--only-named", action="store_true", help="do not add a baseline with its best settings beside the paper's"
     )
     add_flags(parser, TrainingSettings)
 

@@ -1,4 +1,7 @@
-"""`hvil reproduce`: a figure of the paper, or an experiment of one's own, from its table to the verdicts."""
+"""`hvil reproduce`: a figure of the paper, or an experiment of one's own, from its table to the verdicts.
+
+Imports are inside the functions, so that `--help` answers at once.
+"""
 
 import argparse
 from typing import TYPE_CHECKING, Any

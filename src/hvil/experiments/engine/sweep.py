@@ -64,8 +64,8 @@ def sweep(
 
 
 @contextmanager
-def sweep_directory(cells: Sequence[Cell], directory: Path) -> Iterator[Path]:
-    """Check the cells, make and lock the directory, and yield the path of its records.
+def sweep_directory(cells: Sequence[Cell], directory: Path) -> Iterator[None]:
+    """Check the cells, make the directory, and lock it while the block runs.
 
     Cells that cannot be run are refused before anything is written. The lock stops a second sweep, which would run the
     same cells again; it ends with the process.
@@ -82,7 +82,7 @@ def sweep_directory(cells: Sequence[Cell], directory: Path) -> Iterator[Path]:
             stack.enter_context(lock(directory / ".lock", wait=False))
         except Locked as error:
             raise InputError(f"{directory}: another sweep is running there") from error
-        yield store
+        yield
 
 
 def run_missing(
