@@ -2,14 +2,16 @@
 
     python examples/future.py [--out results/future] [--runs 10] [--parity-runs 3] [--workers 2]
 
-`parity`: MNIST digits; the teacher means the true parity and slips; the digit is shown when it is too late to act.
-Leaves see nothing (`--open-loop-leaves`), so that they cannot learn slips by heart, and some demonstrations say which
-procedure acted. Which procedure acted does not depend on what comes later, given the image and the action.
+`parity`: the teacher names the parity of MNIST digits and sometimes slips; the digit is shown when it is too late to
+act. Leaves see nothing (`--open-loop-leaves`), because otherwise they would learn the slips by heart, and some
+demonstrations say which procedure acted. Given the image and the action, it does not depend on what comes later.
 
-`intent`: the first observation decides (by the sign of a sum) which of two routines the teacher runs; both wait twice
-before their last action differs. Which procedure was called shows in the future only. Again some demonstrations say it.
+`intent`: the first observation decides (by the sign of a sum) which of two routines the teacher runs. Both wait twice,
+and then their last actions differ, so only the future shows which procedure was called. Again some demonstrations say
+which.
 
-Prints errors and their differences with 95% intervals; every result is kept in OUT/records.jsonl and not run again.
+The script prints errors and their differences with 95% intervals. Every result is written to OUT/records.jsonl and not
+run again.
 """
 
 import argparse
@@ -31,14 +33,16 @@ from hvil.data.tasks import find_task
 from hvil.gate.files import write_text
 
 BLIND = {"parity": "no-final", "intent": "no-future"}
-"""What is hidden from the posterior that does not see the future: the digit, or all that comes after a step."""
+"""What is hidden from the posterior that does not see the future: the digit, or everything that comes after a step."""
 TEST = 1_000
+"""The number of test traces: a share of them has a standard error of at most 1.6 points."""
 SUBPROCEDURES = [f"sub_{number}" for number in range(1, 6)]
 FEATURES, WAITS = 20, 2
+"""Of `intent`: how many numbers the first observation has, and how often the routines wait."""
 
 
 def main() -> None:
-    """Run what is missing, then print."""
+    """Run the cells that have no record, then print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("results/future"))
     parser.add_argument("--runs", type=int, default=10)
@@ -60,7 +64,7 @@ def main() -> None:
 
 
 def intent() -> list[dict[str, Any]]:
-    """What is compared, but for the run."""
+    """The cells of `intent`, without the number of the run."""
     return [
         {"task": "intent", "demos": 100, "annotated": annotated, "updates": updates, "posterior_sees": sees}
         for updates, annotated, sees in product((500, 1_000, 3_000), (0, 10, 20), ("all", "no-future"))
@@ -69,7 +73,7 @@ def intent() -> list[dict[str, Any]]:
 
 
 def parity() -> list[dict[str, Any]]:
-    """What is compared, but for the run."""
+    """The cells of `parity`, without the number of the run."""
     return [
         {"task": f"parity, p = {p}", "demos": 200, "annotated": annotated, "updates": 600, "posterior_sees": sees}
         for p, annotated, sees in product((0.6, 0.7), (0, 20, 40), ("all", "no-final"))
@@ -77,9 +81,9 @@ def parity() -> list[dict[str, Any]]:
 
 
 def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
-    """Train and test; deterministic."""
+    """Train and test. The same cell always gives the same record."""
     run, updates = cell["run"], cell["updates"]
-    chosen: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if cell["task"] == "intent":
         traces, procedure, leaves = *intended(cell["demos"], run), ["wait", "even", "odd"]
         test = intended(TEST, 1_000 + run)[0]
@@ -87,7 +91,7 @@ def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
         source = find_task(f"mnist-parity:{cell['task'].split()[-1]}")
         traces, test = source.demonstrations(cell["demos"], run), source.test_demonstrations(TEST, run)
         procedure, leaves = 1 + traces.metadata["digit"].astype(int) % 2, ["even", "odd"]
-        chosen = {"network": "convnet", "open_loop_leaves": True}
+        settings = {"network": "convnet", "open_loop_leaves": True}
     graph = {"root": {"calls": SUBPROCEDURES, "actions": []}} | {name: {"actions": leaves} for name in SUBPROCEDURES}
     learned = hvil.fit(
         annotated(traces, procedure, cell["annotated"] / cell["demos"], run),
@@ -100,13 +104,13 @@ def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
         entropy_decay_interval=updates // 20,
         seed=run,
         threads=1,
-        **chosen,
+        **settings,
     )
     return {"cell": cell, "error": float(learned.policy.wrong(test).mean())}
 
 
 def intended(count: int, seed: int) -> tuple[hvil.Traces, np.ndarray]:
-    """Demonstrations of `intent`, and the procedure that each calls."""
+    """Demonstrations of `intent`, and the number of the procedure that each calls."""
     cues = np.random.default_rng(seed).normal(size=(count, FEATURES)).astype(np.float32)
     procedure = 1 + (cues[:, :3].sum(axis=1) > 0)
     observations = np.zeros((count, WAITS + 2, FEATURES + 1), np.float32)
@@ -120,12 +124,12 @@ def intended(count: int, seed: int) -> tuple[hvil.Traces, np.ndarray]:
 
 
 def annotated(traces: hvil.Traces, procedure: np.ndarray, share: float, seed: int) -> hvil.Traces:
-    """The traces, some of which say which procedure acted, from their first step to their last."""
+    """The traces with annotations: a share of them says at every step which procedure acts."""
     each = np.repeat(procedure, traces.lengths)
     kept = np.full(len(each), 2)
     kept[traces.offsets[:-1]] = 1
-    known = Annotations(("root", "sub_1", "sub_2"), np.stack([np.zeros_like(each), each], axis=1), kept)
-    return keep_annotations(replace(traces, annotations=known), share, seed)
+    annotations = Annotations(("root", "sub_1", "sub_2"), np.stack([np.zeros_like(each), each], axis=1), kept)
+    return keep_annotations(replace(traces, annotations=annotations), share, seed)
 
 
 def table(records: list[dict[str, Any]]) -> str:
@@ -136,8 +140,8 @@ def table(records: list[dict[str, Any]]) -> str:
         key = (cell["task"], cell["updates"], cell["annotated"], cell["demos"])
         errors.setdefault(key, {}).setdefault(cell["posterior_sees"], {})[cell["run"]] = 100 * record["error"]
     lines = ["| task | updates | annotated | sees the future | does not | difference |", "|---|---|---|---|---|---|"]
-    for (name, updates, count, demos), found in sorted(errors.items()):
-        seeing, blind = found.get("all", {}), found.get(BLIND[name.split(",")[0]], {})
+    for (name, updates, count, demos), by_posterior in sorted(errors.items()):
+        seeing, blind = by_posterior.get("all", {}), by_posterior.get(BLIND[name.split(",")[0]], {})
         runs = sorted(set(seeing) & set(blind))
         if not runs:
             continue
@@ -150,8 +154,8 @@ def table(records: list[dict[str, Any]]) -> str:
 
 
 def _interval(values: np.ndarray, least: float = -100, most: float = 100) -> str:
-    found = student_interval(values)
-    return "" if found is None else "[{:.1f}, {:.1f}]".format(*np.clip(found, least, most))
+    interval = student_interval(values)
+    return "" if interval is None else "[{:.1f}, {:.1f}]".format(*np.clip(interval, least, most))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
     python examples/taxi.py [--traces 200] [--seeds 5] [--updates N] [--out taxi]
 
-Collects traces of a scripted driver on `Taxi`, writes them as Parquet and as a Minari data set, fits both with
-`hvil fit` and no settings, and then drives: success in the environment of hvil's PHP and of the LSTM and feed-forward
-policies that were trained on the same traces, over several seeds of the split and the weights.
+The script collects traces of a scripted driver on `Taxi`, writes them as Parquet and as a Minari data set, and fits
+both with `hvil fit` and no settings. Then it drives: it measures how often hvil's program, and the LSTM and
+feed-forward policies that were trained on the same traces, succeed in the environment. It does so for several seeds of
+the split and the weights.
 """
 
 import argparse
@@ -27,7 +28,7 @@ COLUMNS = ("row", "column", "passenger", "destination")
 STATIONS = ((0, 0), (0, 4), (4, 0), (4, 3))
 IN_TAXI = 4
 ENVIRONMENT = next(name for name in ("Taxi-v4", "Taxi-v3") if name in gymnasium.registry)
-"""The same task; newer releases of Gymnasium have the newer name only."""
+"""Both are the same task; newer releases of Gymnasium have only the newer name."""
 
 
 def main() -> None:
@@ -76,12 +77,12 @@ def fit(source: str, out: Path, *flags: str) -> None:
 
 
 def observe(env: Any) -> np.ndarray:
-    """The state as four numbers; the environment's own observation is their code, one of 500."""
+    """The state as four numbers. The environment's own observation is one number of 500 that encodes them."""
     return np.array(list(env.unwrapped.decode(env.unwrapped.s)), dtype=np.int64)
 
 
 def collect(count: int, seed: int) -> hvil.Traces:
-    """Traces of the scripted driver; a passenger who is at the destination already is no trip."""
+    """Traces of the scripted driver."""
     env = gymnasium.make(ENVIRONMENT)
     observations, actions = [], []
     while len(actions) < count:
@@ -97,7 +98,7 @@ def collect(count: int, seed: int) -> hvil.Traces:
 
 
 def driver(env: Any, state: np.ndarray) -> int:
-    """Drive to the passenger by a shortest way, pick up, drive to the destination, drop off."""
+    """The action of the teacher: drive a shortest way to the passenger, pick up, drive to the destination, drop off."""
     row, column, passenger, destination = (int(number) for number in state)
     goal = STATIONS[destination if passenger == IN_TAXI else passenger]
     if (row, column) == goal:
@@ -106,16 +107,16 @@ def driver(env: Any, state: np.ndarray) -> int:
 
 
 def route(env: Any, start: tuple[int, int], goal: tuple[int, int]) -> int:
-    """The first move of a shortest way: breadth first over the environment's own table of moves."""
+    """The first move of a shortest way, by a breadth-first search in the environment's own table of moves."""
     table, encode = env.unwrapped.P, env.unwrapped.encode
     queue: deque[tuple[tuple[int, int], int]] = deque([(start, -1)])
     visited = {start}
     while queue:
-        place, first = queue.popleft()
-        if place == goal:
+        cell, first = queue.popleft()
+        if cell == goal:
             return first
         for move in range(4):
-            row, column, *_ = env.unwrapped.decode(table[encode(*place, IN_TAXI, 0)][move][0][1])
+            row, column, *_ = env.unwrapped.decode(table[encode(*cell, IN_TAXI, 0)][move][0][1])
             if (row, column) not in visited:
                 visited.add((row, column))
                 queue.append(((row, column), move if first < 0 else first))

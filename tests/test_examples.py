@@ -26,9 +26,9 @@ def test_in_the_task_of_intent_only_the_last_action_shows_the_procedure(future: 
     np.testing.assert_array_equal(actions[:, -1], procedure)
     later = traces.observations.reshape(50, -1, future.FEATURES + 1)[:, 1:]
     assert (later == later[0, 0]).all()
-    known = future.annotated(traces, procedure, 0.1, 0).annotations
-    assert known is not None
-    assert known.known.sum() == 5 * (future.WAITS + 1)
+    annotations = future.annotated(traces, procedure, 0.1, 0).annotations
+    assert annotations is not None
+    assert annotations.known.sum() == 5 * (future.WAITS + 1)
 
 
 @pytest.mark.parametrize("study", ["intent", "parity"])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hvil.cli.main import main
+from hvil.data.sources import Data
 from hvil.experiments.engine.cells import Cell, run_cell
 from hvil.experiments.engine.pools import is_short, pool, pooled_data, split
 from hvil.experiments.experiment_files import find_experiment
@@ -39,11 +40,11 @@ def test_the_experiment_in_the_docs_has_ten_lines_and_runs(tmp_path, capsys):
     assert record["cell"]["run"] == record["settings"]["seed"] == 0
     assert {"version", "seconds", "machine", "curve", "error_unseen"} <= record.keys()
     # A directory as it is in a repository: the records alone are enough to go on.
-    kept = {name: (out / name).read_bytes() for name in ("records.jsonl", "README.md", "depth.png", "depth.svg")}
+    written = {name: (out / name).read_bytes() for name in ("records.jsonl", "README.md", "depth.png", "depth.svg")}
     for cell in (out / "cells").iterdir():
         cell.unlink()
     assert main(command) == 0
-    assert {name: (out / name).read_bytes() for name in kept} == kept
+    assert {name: (out / name).read_bytes() for name in written} == written
     assert (out / "workers.log").stat().st_size == 0 or "Error" not in (out / "workers.log").read_text()
 
 
@@ -70,13 +71,13 @@ def test_a_sweep_that_is_refused_leaves_the_records_alone(tmp_path, capsys):
     path.write_text(TABLE + "[presets.other]\nruns = 2\n")
     command = ["reproduce", str(path), "--out", str(out), "--workers", "1"]
     assert main(command) == 0
-    kept = {name: (out / name).read_bytes() for name in ("records.jsonl", "experiment.json", "README.md")}
+    written = {name: (out / name).read_bytes() for name in ("records.jsonl", "experiment.json", "README.md")}
 
     def refused(arguments: list[str], message: str) -> None:
         capsys.readouterr()
         assert main(arguments) == 2
         assert message in capsys.readouterr().err
-        assert {name: (out / name).read_bytes() for name in kept} == kept
+        assert {name: (out / name).read_bytes() for name in written} == written
 
     path.write_text(TABLE.replace("hidden", "hiden"))
     refused(command, "unknown setting 'hiden'")
@@ -166,16 +167,19 @@ def test_runs_draw_different_traces_from_one_pool_and_never_test_on_training_tra
 def test_a_pool_is_made_once(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     pool.cache_clear()
-    cell = Cell("karel:D", 10, 1, test_traces=5, pool=100, percentile=50)
-    data = pooled_data(cell)
+
+    def draw() -> Data:
+        return pooled_data("karel:D", 100, demos=10, test_traces=5, percentile=50, run=1)
+
+    data = draw()
     assert data.training.lengths.max() < data.test.lengths.min()
-    (kept,) = tmp_path.rglob("*.npz")
+    (path,) = tmp_path.rglob("*.npz")
     pool.cache_clear()
     monkeypatch.setattr("hvil.domains.karel.KarelTask.demonstrations", None)
-    again = pooled_data(cell)
+    again = draw()
     assert np.array_equal(again.training.actions, data.training.actions)
     pool.cache_clear()
-    assert kept.exists()
+    assert path.exists()
 
 
 @pytest.mark.parametrize(

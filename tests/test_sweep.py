@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 from hvil.cli.main import main
-from hvil.experiments.comparison import comparison_cells, summarise
+from hvil.experiments.comparison import comparison_table
 from hvil.experiments.engine.cells import Cell
-from hvil.experiments.engine.sweep import sweep
-from hvil.experiments.variants import variants, with_best
+from hvil.experiments.engine.sweep import read_store, sweep
+from hvil.experiments.outcome.points import compared_points, to_mapping
+from hvil.experiments.outcome.results import collect
+from hvil.experiments.variants import Variant, variants, with_best
 from hvil.gate.errors import InputError
 
 WORK = "sweep_work:work"
@@ -39,13 +41,15 @@ def runs_in(log: Path) -> list[int]:
 
 
 def test_every_cell_is_run_once_and_never_again(tmp_path, log):
-    shares = []
+    progress = []
     wanted = cells(5)
-    swept = sweep([*wanted, wanted[0]], tmp_path / "out", 2, shares.append, WORK)
+    swept = sweep([*wanted, wanted[0]], tmp_path / "out", 2, lambda *numbers: progress.append(numbers), WORK)
     assert sorted(runs_in(log)) == [0, 1, 2, 3, 4]
     assert [swept.records[cell.key]["error"] for cell in wanted] == [0.0, 0.1, 0.2, 0.3, 0.4]
-    assert shares[-1] == 1.0
-    again = sweep([*wanted, *cells(6)], tmp_path / "out", 2, work=WORK)
+    assert progress[-1] == (1.0, 5, 5)
+    assert all(done < total for share, done, total in progress if share < 1.0)
+    again = sweep([*wanted, *cells(6)], tmp_path / "out", 2, lambda *numbers: progress.append(numbers), work=WORK)
+    assert progress[-1] == (1.0, 6, 6)
     assert sorted(runs_in(log)) == [0, 1, 2, 3, 4, 5]
     assert len(again.records) == 6
     assert not any((tmp_path / "out" / "unfinished").iterdir())
@@ -138,16 +142,16 @@ def test_a_baseline_stays_the_same_when_settings_of_procedures_change():
 
 
 def test_learners_are_named_with_their_settings():
-    found = variants("hvil,lstm:learning_rate=0.003,updates=80,feedforward:last_action=false", "bubblesort")
-    assert [learner.name for learner in found] == [
+    learners = variants("hvil,lstm:learning_rate=0.003,updates=80,feedforward:last_action=false", "bubblesort")
+    assert [learner.name for learner in learners] == [
         "hvil",
         "lstm:learning_rate=0.003,updates=80",
         "feedforward:last_action=false",
     ]
-    assert found[1].settings["learning_rate"] == 0.003
-    assert found[1].settings["updates"] == 80
-    assert found[1].settings["layers"] == 4
-    assert found[2].settings["last_action"] is False
+    assert learners[1].settings["learning_rate"] == 0.003
+    assert learners[1].settings["updates"] == 80
+    assert learners[1].settings["layers"] == 4
+    assert learners[2].settings["last_action"] is False
     graph = variants("hvil:call_graph=tree:5x1,updates=3", "karel:A", {"updates": 7})[0]
     assert (graph.settings["call_graph"], graph.settings["updates"]) == ("tree:5x1", 3)
 
@@ -171,14 +175,15 @@ def test_learners_that_do_not_exist_are_refused(text, message):
 
 def test_points_pair_the_runs_on_the_same_training_sets():
     learners = variants("hvil,lstm", "karel:A")
-    wanted = comparison_cells("karel:A", [10, 20], learners, 3, 50)
+    table = comparison_table("karel:A", [10, 20], learners, 3, 50)
+    wanted = table.cells()
     errors = {"hvil": 0.1, "lstm": 0.3}
     records = {
         cell.key: {"error": errors[name] + run / 10, "training_error": 0.0, "error_unseen": None, "seconds": 1.0}
-        for (name, demos, run), cell in wanted.items()
+        for (_, name, demos, run), cell in wanted.items()
         if (name, demos, run) != ("hvil", 20, 0)
     }
-    points = summarise(wanted, records)
+    points = compared_points(collect(table, wanted, records))
     assert [(point.learner, point.demos) for point in points] == [
         ("hvil", 10),
         ("hvil", 20),
@@ -227,6 +232,20 @@ def test_compare_shows_learners_with_intervals_and_draws_the_curve(tmp_path, cap
     assert np.isfinite([line["error"] for line in record["curve"]]).all()
     assert main([*compare(), "--out", str(out)]) == 0
     assert "feedforward − lstm" in capsys.readouterr().out
+
+
+def test_the_committed_comparison_comes_out_of_its_records(tmp_path):
+    """Cells have the keys that they had, and the numbers are those that were written beside the records."""
+    committed = Path(__file__).parents[1] / "results" / "compare" / "karel-F"
+    before = json.loads((committed / "comparison.json").read_text())
+    learners = [Variant(name=name, settings=settings) for name, settings in before["learners"].items()]
+    table = comparison_table("karel:F", [10, 40], learners, 5, 100)
+    wanted = table.cells()
+    records = read_store(committed / "cells", [cell.key for cell in wanted.values()])
+    assert len(records) == len(wanted) == 30
+    points = compared_points(collect(table, wanted, records))
+    for point, was in zip([to_mapping(point) for point in points], before["points"], strict=True):
+        assert json.loads(json.dumps(point)) == was
 
 
 def test_an_interrupted_comparison_continues_where_it_was(tmp_path):

@@ -26,7 +26,7 @@ TABLE = Experiment(
 SPREAD = (-0.01, 0.0, 0.01)
 
 
-def results(errors, table: Experiment = TABLE, spread=SPREAD) -> Results:
+def results_with(errors, table: Experiment = TABLE, spread=SPREAD) -> Results:
     """Records whose errors are `errors(panel, model, size)`, a little different in each run; None: no record."""
     cells = table.cells()
     records = {}
@@ -48,8 +48,8 @@ def results(errors, table: Experiment = TABLE, spread=SPREAD) -> Results:
     return collect(table, cells, records, None, "toy.toml")
 
 
-def verdicts(claim: Claim, found: Results) -> list[str]:
-    return [finding.verdict for finding in judge(claim, found)]
+def verdicts(claim: Claim, results: Results) -> list[str]:
+    return [finding.verdict for finding in judge(claim, results)]
 
 
 @pytest.mark.parametrize(
@@ -63,66 +63,66 @@ def verdicts(claim: Claim, found: Results) -> list[str]:
     ],
 )
 def test_a_difference_is_judged_by_its_interval(ours, theirs, lower, not_lower):
-    found = results(lambda panel, model, size: ours if model == "ours" else theirs)
+    results = results_with(lambda panel, model, size: ours if model == "ours" else theirs)
     for kind, expected in (("lower", lower), ("not-lower", not_lower)):
         claim = Claim("", kind, "ours", "theirs", pooled=True)
-        assert verdicts(claim, found) == [expected]
-        assert verdicts(replace(claim, pooled=False), found) == [expected] * 3
+        assert verdicts(claim, results) == [expected]
+        assert verdicts(replace(claim, pooled=False), results) == [expected] * 3
 
 
 def test_one_run_decides_nothing():
-    found = results(lambda panel, model, size: 0.1 if model == "ours" else 0.9, replace(TABLE, runs=1))
-    assert verdicts(Claim("", "lower", "ours", "theirs", pooled=True), found) == [Verdict.UNDECIDED]
-    assert verdicts(Claim("", "at-most", "ours", level=0.3, pooled=True), found) == [Verdict.UNDECIDED]
-    no_error = results(lambda panel, model, size: 0.0, replace(TABLE, runs=1))
+    results = results_with(lambda panel, model, size: 0.1 if model == "ours" else 0.9, replace(TABLE, runs=1))
+    assert verdicts(Claim("", "lower", "ours", "theirs", pooled=True), results) == [Verdict.UNDECIDED]
+    assert verdicts(Claim("", "at-most", "ours", level=0.3, pooled=True), results) == [Verdict.UNDECIDED]
+    no_error = results_with(lambda panel, model, size: 0.0, replace(TABLE, runs=1))
     assert verdicts(Claim("", "at-most", "ours", pooled=True), no_error) == [Verdict.UNDECIDED]
-    assert verdicts(Claim("", "at-most", "ours", pooled=True), found) == [Verdict.NOT_REPRODUCED]
+    assert verdicts(Claim("", "at-most", "ours", pooled=True), results) == [Verdict.NOT_REPRODUCED]
 
 
 def test_a_claim_about_all_panels_fails_where_one_fails():
-    found = results(lambda panel, model, size: {"A": 0.2, "B": 0.6}[panel] if model == "ours" else 0.4)
+    results = results_with(lambda panel, model, size: {"A": 0.2, "B": 0.6}[panel] if model == "ours" else 0.4)
     claim = Claim("", "lower", "ours", "theirs")
-    assert verdicts(claim, found) == [Verdict.NOT_REPRODUCED, Verdict.REPRODUCED, Verdict.NOT_REPRODUCED]
-    assert verdicts(replace(claim, panels=("A",)), found) == [Verdict.REPRODUCED]
-    assert verdicts(replace(claim, some=True), found)[0] == Verdict.REPRODUCED
-    worse = results(lambda panel, model, size: 0.6 if model == "ours" else 0.4)
+    assert verdicts(claim, results) == [Verdict.NOT_REPRODUCED, Verdict.REPRODUCED, Verdict.NOT_REPRODUCED]
+    assert verdicts(replace(claim, panels=("A",)), results) == [Verdict.REPRODUCED]
+    assert verdicts(replace(claim, some=True), results)[0] == Verdict.REPRODUCED
+    worse = results_with(lambda panel, model, size: 0.6 if model == "ours" else 0.4)
     assert verdicts(replace(claim, some=True), worse)[0] == Verdict.NOT_REPRODUCED
 
 
 @pytest.mark.parametrize("missing", ["ours", "theirs"])
 def test_runs_that_are_not_complete_are_left_out_of_means(missing):
-    found = results(lambda panel, model, size: (1 if model == "ours" else 3) / size)
-    part = replace(found, records={p: r for p, r in found.records.items() if p != ("A", missing, 40, 2)})
+    results = results_with(lambda panel, model, size: (1 if model == "ours" else 3) / size)
+    part = replace(results, records={p: r for p, r in results.records.items() if p != ("A", missing, 40, 2)})
     claim = Claim("", "lower", "ours", "theirs", panels=("A",))
     (finding,) = judge(claim, part)
     differences = [
-        np.mean([found.values("A", "ours", s)[run] - found.values("A", "theirs", s)[run] for s in TABLE.sizes])
+        np.mean([results.values("A", "ours", s)[run] - results.values("A", "theirs", s)[run] for s in TABLE.sizes])
         for run in (0, 1)
     ]
     assert finding.measured.startswith(f"{100 * np.mean(differences):+.1f} [")
     assert finding.measured.endswith("points (2 of 3 runs)")
-    assert not judge(claim, found)[0].measured.endswith("runs)")
+    assert not judge(claim, results)[0].measured.endswith("runs)")
     (level,) = judge(Claim("", "at-most", missing, panels=("A",), level=0.9), part)
     assert level.measured.endswith("(2 of 3 runs)")
 
 
 def test_a_measure_that_a_place_lacks_is_averaged_over_the_others():
-    found = results(lambda panel, model, size: 0.2 if model == "ours" else 0.5)
-    (finding,) = judge(Claim("", "lower", "ours", "theirs", panels=("A",), measure="error_unseen"), found)
+    results = results_with(lambda panel, model, size: 0.2 if model == "ours" else 0.5)
+    (finding,) = judge(Claim("", "lower", "ours", "theirs", panels=("A",), measure="error_unseen"), results)
     assert (finding.verdict, finding.measured[:5]) == (Verdict.REPRODUCED, "-30.0")
     nowhere = Claim("", "lower", "ours", "theirs", panels=("A",), sizes=(40,), measure="error_unseen")
-    assert verdicts(nowhere, found) == [Verdict.NO_RECORDS]
+    assert verdicts(nowhere, results) == [Verdict.NO_RECORDS]
 
 
 @pytest.mark.parametrize(
     ("level", "at_most"), [(0.24, Verdict.REPRODUCED), (0.1, Verdict.NOT_REPRODUCED), (0.201, Verdict.UNDECIDED)]
 )
 def test_a_level_is_judged_by_the_interval_of_the_mean(level, at_most):
-    found = results(lambda panel, model, size: 0.2)
+    results = results_with(lambda panel, model, size: 0.2)
     claim = Claim("", "at-most", "ours", sizes=(10,), panels=("A",), level=level)
     opposite = {Verdict.REPRODUCED: Verdict.NOT_REPRODUCED, Verdict.NOT_REPRODUCED: Verdict.REPRODUCED}
-    assert verdicts(claim, found) == [at_most]
-    assert verdicts(replace(claim, kind="above"), found) == [opposite.get(at_most, at_most)]
+    assert verdicts(claim, results) == [at_most]
+    assert verdicts(replace(claim, kind="above"), results) == [opposite.get(at_most, at_most)]
 
 
 @pytest.mark.parametrize(
@@ -137,14 +137,16 @@ def test_a_level_is_judged_by_the_interval_of_the_mean(level, at_most):
 )
 def test_half_the_data_means_that_twice_as_much_is_not_enough_for_the_other(ours, theirs, expected):
     errors = {"ours": dict(zip(TABLE.sizes, ours, strict=True)), "theirs": dict(zip(TABLE.sizes, theirs, strict=True))}
-    found = results(lambda panel, model, size: errors[model][size])
-    assert verdicts(Claim("", "half-data", "ours", "theirs", panels=("A",), level=0.24), found) == [expected]
+    results = results_with(lambda panel, model, size: errors[model][size])
+    assert verdicts(Claim("", "half-data", "ours", "theirs", panels=("A",), level=0.24), results) == [expected]
 
 
 def test_no_error_means_none_in_any_run():
     claim = Claim("", "half-data", "ours", "theirs", panels=("A",))
-    assert verdicts(claim, results(lambda p, model, s: 0.0 if model == "ours" else 0.02)) == [Verdict.REPRODUCED]
-    assert verdicts(claim, results(lambda p, model, s: 0.01 if model == "ours" else 0.02)) == [Verdict.NOT_REPRODUCED]
+    assert verdicts(claim, results_with(lambda p, model, s: 0.0 if model == "ours" else 0.02)) == [Verdict.REPRODUCED]
+    assert verdicts(claim, results_with(lambda p, model, s: 0.01 if model == "ours" else 0.02)) == [
+        Verdict.NOT_REPRODUCED
+    ]
 
 
 def test_all_and_some():
@@ -154,10 +156,10 @@ def test_all_and_some():
 
 
 def test_measures_are_read_off_the_records():
-    found = results(lambda panel, model, size: 0.4)
-    assert found.estimate("A", "ours", 10, "error_best").mean == pytest.approx(0.2)
-    assert found.estimate("A", "ours", 40, "error_unseen") is None
-    assert found.estimate("A", "ours", 10).interval.low < 0.39
+    results = results_with(lambda panel, model, size: 0.4)
+    assert results.estimate("A", "ours", 10, "error_best").mean == pytest.approx(0.2)
+    assert results.estimate("A", "ours", 40, "error_unseen") is None
+    assert results.estimate("A", "ours", 10).interval.low < 0.39
 
 
 @pytest.mark.parametrize(
@@ -201,12 +203,12 @@ def test_a_table_survives_its_file(figure):
 
 def test_a_page_and_its_pictures_are_drawn_again_byte_for_byte(tmp_path, capsys):
     claims = (Claim("lower", "lower", "ours", "theirs"), Claim("half", "half-data", "ours", "theirs", level=0.2))
-    found = results(lambda p, model, size: (2 if model == "ours" else 5) / size, replace(TABLE, claims=claims))
+    results = results_with(lambda p, model, size: (2 if model == "ours" else 5) / size, replace(TABLE, claims=claims))
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
-    write_results(found, first)
-    assert read_results(first) == found
-    shown = show(found, first)
+    write_results(results, first)
+    assert read_results(first) == results
+    shown = show(results, first)
     text = shown.page.read_text()
     assert "| lower | ours and theirs | reproduced in 2 of 2 | **reproduced** |" in text
     assert "| – A |" in text
@@ -224,18 +226,18 @@ def test_a_page_and_its_pictures_are_drawn_again_byte_for_byte(tmp_path, capsys)
     [
         ({"models": {}}, "at least one panel"),
         ({"sizes": [10, 10]}, "twice"),
-        ({"sizes": ["ten"]}, "sizes is"),
+        ({"sizes": ["ten"]}, r"sizes\[0\] is 'ten'; expected a whole number"),
         ({"runs": True}, "runs is True"),
         ({"measures": ["speed"]}, "measure 'speed'"),
         ({"axis": "time"}, "axis is 'time'"),
         ({"colour": 1}, "unknown entry 'colour'"),
-        ({"panels": {"A": 3}}, "each panel is a task"),
-        ({"models": {"A": 3}}, "each model is a table"),
+        ({"panels": {"A": 3}}, "panels.A is 3; expected text"),
+        ({"models": {"A": 3}}, "models.A is 3; expected an object"),
         ({"claims": [{"says": "x", "kind": "lower", "ours": "ours", "theirs": "nobody"}]}, "no model 'nobody'"),
         ({"claims": [{"says": "x", "kind": "wins", "ours": "ours"}]}, "kind 'wins'"),
         ({"claims": [{"says": "x"}]}, "missing"),
         ({"claims": [{"says": "x", "kind": "at-most", "ours": "ours", "some": True, "pooled": True}]}, "or about some"),
-        ({"claims": 3}, "claims has the wrong form"),
+        ({"claims": 3}, "claims is 3; expected a list"),
     ],
 )
 def test_tables_that_make_no_sense_are_refused(change, message):
@@ -255,7 +257,7 @@ def test_any_name_can_be_shown(tmp_path, capsys):
     models = {"[/y] ours [wide]": {}, "theirs": {"model": "lstm"}}
     claim = Claim("[red]lower", "lower", "[/y] ours [wide]", "theirs")
     table = replace(TABLE, title="[/y] A title", panels=names, models=models, claims=(claim,))
-    write_results(results(lambda panel, model, size: 0.2, table), tmp_path)
+    write_results(results_with(lambda panel, model, size: 0.2, table), tmp_path)
     assert main(["reproduce", "--from-records", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert "[/y] ours [wide]: [red]lower" in shown
@@ -277,7 +279,7 @@ def test_every_column_of_panels_has_an_axis(tmp_path, monkeypatch):
 
     monkeypatch.setattr(matplotlib.figure.Figure, "savefig", look)
     table = replace(TABLE, panels=dict.fromkeys("ABCDE", "karel:A"), measures=("error",))
-    show(results(lambda panel, model, size: 0.2, table), tmp_path)
+    show(results_with(lambda panel, model, size: 0.2, table), tmp_path)
     assert labels[0] == ["", "", "demonstrations", "demonstrations", "demonstrations"]
 
 

@@ -38,11 +38,11 @@ def descendants(parents: list[int]) -> dict[int, str]:
             commands[int(entry.name)] = entry.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode()
         except OSError:  # gone meanwhile
             continue
-    found, new = set[int](), set(parents)
+    below, new = set[int](), set(parents)
     while new:
-        new = {child for child, parent in parent_of.items() if parent in new} - found
-        found |= new
-    return {process: commands.get(process, "") for process in found}
+        new = {child for child, parent in parent_of.items() if parent in new} - below
+        below |= new
+    return {process: commands.get(process, "") for process in below}
 
 
 @contextmanager

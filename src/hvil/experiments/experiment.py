@@ -1,37 +1,52 @@
 """An experiment as a table: which learners are trained on which tasks with how much data, and what is claimed of them.
 
-The figures of the paper are such tables, one a file, and so are a user's own. `experiment_files` reads them, `sweep`
-runs the cells, `verdicts` judges the claims, `figures` draws.
+The figures of the paper are such tables, one in each module of `figures`; so are a comparison and a user's own
+experiment. `experiment_files` reads them, `engine` runs the cells, `outcome` draws them and judges the claims.
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple
 
+from hvil.data.tasks import Task, find_task
 from hvil.experiments.engine.cells import Cell, self_contained
 from hvil.gate.errors import InputError
-
-if TYPE_CHECKING:
-    from hvil.data.tasks import Task
+from hvil.gate.settings import from_mapping
 
 MEASURES = {
     "error": "test traces with an error",
     "error_unseen": "unseen test traces with an error",
     "error_best": "test traces with an error, at the best of the evaluations during training",
+    "training_error": "training traces with an error",
+    "rollout_success": "roll-outs that succeed",
 }
-"""What can be drawn and claimed. The last is read off the curve in each record: the error with the best time to stop,
-known only in hindsight, and so a bound for every way of selecting a model."""
+"""The shares that a record holds. `error_best` comes from the errors during training: it is the error with the best
+time to stop, which nobody can know beforehand, and so a bound for every rule that decides when to stop."""
 
 KINDS = ("lower", "not-lower", "at-most", "above", "half-data")
-AXES = ("demos", "percentile")
+
+
+class Axis(NamedTuple):
+    """What the sizes of an experiment are, in words."""
+
+    label: str
+    """Below a picture."""
+    heading: str
+    """Above the column of a table."""
+
+
+AXES = {
+    "demos": Axis(label="demonstrations", heading="training traces"),
+    "percentile": Axis(label="percentile of the training lengths", heading="percentile"),
+}
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Something that an experiment can show. `verdicts` says when it counts as shown."""
+    """A statement that an experiment can test. `outcome.verdicts` says when it counts as reproduced."""
 
     says: str
-    """In words; those of the paper where it is one of the paper's."""
+    """The statement in words; those of the paper where it is one of the paper's."""
     kind: str
     """`lower`: the mean error of `ours` is lower than that of `theirs`; `not-lower`: it is not; `at-most`, `above`: the
     error of `ours` is at most, or above, `level`; `half-data`: `ours` reaches `level` with less than half the data that
@@ -41,30 +56,31 @@ class Claim:
     theirs: str = ""
     """The model that `ours` is compared with."""
     panels: tuple[str, ...] = ()
-    """Where; by default everywhere."""
+    """The panels that the claim is about; by default all."""
     sizes: tuple[int, ...] = ()
-    """At which places of the axis; by default at all."""
+    """The sizes that the claim is about; by default all."""
     level: float = 0.0
     measure: str = "error"
     pooled: bool = False
-    """Judge the mean over the panels; by default each is judged, and the claim holds if it holds in all."""
+    """The claim is about the mean over the panels. By default each panel is judged, and the claim holds if it holds in
+    all of them."""
     some: bool = False
-    """The claim is about some of the panels: it holds if it holds in one."""
+    """The claim is about some of the panels: it holds if it holds in one of them."""
 
 
 @dataclass(frozen=True)
 class Preset:
-    """What differs from the experiment as it stands; None: nothing."""
+    """A size of an experiment: what differs from the table as it stands; None: nothing."""
 
     runs: int | None = None
     sizes: tuple[int, ...] | None = None
     test_traces: int | None = None
     panels: Mapping[str, str] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Added to the settings of all models."""
+    """Settings to add to those that all models share."""
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Where in the figure a cell belongs."""
 
     panel: str
@@ -82,29 +98,29 @@ class Experiment:
     panels: Mapping[str, str]
     """The task of each panel, by the panel's title."""
     models: Mapping[str, Mapping[str, Any]]
-    """The settings of each learner, by the name in the legend: fields of `hvil.learners.config.ModelSettings` and
+    """The settings of each learner, by its name in the legend: fields of `hvil.learners.config.ModelSettings` and
     `TrainingSettings`, and `call_graph`."""
     sizes: tuple[int, ...]
-    """Places on the axis: numbers of training traces, or percentiles."""
+    """The values on the axis: numbers of training traces, or percentiles."""
     runs: int = 3
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Common to all models."""
+    """The settings that all models share."""
     test_traces: int = 100
     axis: str = "demos"
     """What `sizes` are: `demos` or `percentile`."""
     demos: int = 0
-    """Training traces, if the axis is a percentile."""
+    """The number of training traces, if the axis is a percentile."""
     pool: int = 0
     """See `Cell`."""
     measures: tuple[str, ...] = ("error",)
-    """What is drawn and tabulated; a figure for each."""
+    """What is drawn and tabulated; each has a picture of its own."""
     claims: tuple[Claim, ...] = ()
     presets: Mapping[str, Preset] = field(default_factory=dict)
     notes: str = ""
-    """What a reader of the results should know: choices that are ours."""
+    """What a reader of the results should know: decisions that are ours, and not the paper's."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant; that each cell can be run is checked by `sweep`."""
+        """Refuse a table that cannot be meant. `sweep` checks each cell later."""
         if not self.panels or not self.models or not self.sizes or self.runs < 1:
             raise InputError(f"experiment {self.name}: needs at least one panel, model, size and run")
         if len(set(self.sizes)) < len(self.sizes):
@@ -123,8 +139,8 @@ class Experiment:
             raise InputError(f"{where}: kind {claim.kind!r}; expected one of {', '.join(KINDS)}")
         if claim.pooled and claim.some:
             raise InputError(f"{where}: is it about the mean of the panels (pooled), or about some of them?")
-        needs_other = claim.kind in ("lower", "not-lower", "half-data")
-        for model in (claim.ours, *([claim.theirs] if needs_other else [])):
+        compares = claim.kind in ("lower", "not-lower", "half-data")
+        for model in (claim.ours, *([claim.theirs] if compares else [])):
             if model not in self.models:
                 raise InputError(f"{where}: no model {model!r}")
         if claim.kind == "half-data" and claim.pooled:
@@ -134,112 +150,56 @@ class Experiment:
                 raise InputError(f"{where}: no panel {panel!r}")
 
     def preset(self, name: str) -> "Experiment":
-        """The experiment with a preset put in."""
+        """The experiment with the size that a preset gives it."""
         if name not in self.presets:
-            known = ", ".join(self.presets) or "none"
-            raise InputError(f"experiment {self.name}: no preset {name!r}; it has {known}")
-        chosen = self.presets[name]
-        told = {k: v for k in ("runs", "sizes", "test_traces", "panels") if (v := getattr(chosen, k)) is not None}
-        return replace(self, settings={**self.settings, **chosen.settings}, presets={}, **told)
+            names = ", ".join(self.presets) or "none"
+            raise InputError(f"experiment {self.name}: no preset {name!r}; it has {names}")
+        preset = self.presets[name]
+        changes = {
+            entry: value
+            for entry in ("runs", "sizes", "test_traces", "panels")
+            if (value := getattr(preset, entry)) is not None
+        }
+        return replace(self, settings={**self.settings, **preset.settings}, presets={}, **changes)
 
-    def cells(self) -> dict[Place, Cell]:
-        """Every cell, in an order in which all models advance together."""
-        from hvil.data.tasks import find_task
-
-        tasks = {panel: find_task(spec) for panel, spec in self.panels.items()}
+    def cells(self) -> dict[Position, Cell]:
+        """Every cell by its position. All models advance together in their order."""
+        tasks = {panel: find_task(name) for panel, name in self.panels.items()}
         settings = {name: self_contained({**self.settings, **model}) for name, model in self.models.items()}
         return {
-            Place(panel, model, size, run): self._cell(tasks[panel], settings[model], size, run)
+            Position(panel=panel, model=model, size=size, run=run): self._cell(tasks[panel], settings[model], size, run)
             for run in range(self.runs)
             for size in self.sizes
             for panel in self.panels
             for model in self.models
         }
 
-    def _cell(self, task: "Task", settings: Mapping[str, Any], size: int, run: int) -> Cell:
+    def _cell(self, source: Task, settings: Mapping[str, Any], size: int, run: int) -> Cell:
         demos, percentile = (size, 0) if self.axis == "demos" else (self.demos, size)
-        # Under its full name: MNIST's says whether all images are used, which an environment variable may decide.
-        return Cell(task.name, demos, run, settings, self.test_traces, self.pool, percentile, task.contents)
+        return Cell(
+            # The task's full name: MNIST's says whether all images are used, which an environment variable may decide.
+            task=source.name,
+            demos=demos,
+            run=run,
+            settings=settings,
+            test_traces=self.test_traces,
+            pool=self.pool,
+            percentile=percentile,
+            contents=source.contents,
+        )
 
     def to_mapping(self) -> dict[str, Any]:
         """The form of `experiment.json`, and of a TOML file."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        return {name: _with_lists(value) for name, value in asdict(self).items()}
 
     @staticmethod
     def from_mapping(value: Any, where: str) -> "Experiment":
-        """The inverse of `to_mapping`; what is wrong with it is an `InputError` that says where."""
-        claims, presets = _taken(value, "claims", list, where), _taken(value, "presets", dict, where)
-        made: Experiment = _made(
-            Experiment,
-            {
-                **value,
-                "claims": tuple(_made(Claim, claim, f"{where}: claim") for claim in claims),
-                "presets": {name: _made(Preset, preset, f"{where}: preset {name}") for name, preset in presets.items()},
-            },
-            where,
-        )
-        return made
+        """The inverse of `to_mapping`; what is wrong with the value is an `InputError` that says where."""
+        return from_mapping(Experiment, value, where, noun="entry")
 
 
-def _plain(value: Any) -> Any:
-    """The value with lists for tuples."""
+def _with_lists(value: Any) -> Any:
+    """The value with lists for tuples, as JSON has them."""
     if isinstance(value, Mapping):
-        return {key: _plain(entry) for key, entry in value.items()}
-    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value
-
-
-def _taken(value: Any, name: str, kind: type, where: str) -> Any:
-    if not isinstance(value, Mapping):
-        raise InputError(f"{where}: not an experiment")
-    found = value.get(name, kind())
-    if not isinstance(found, kind):
-        raise InputError(f"{where}: {name} has the wrong form")
-    return found
-
-
-_FORMS: Mapping[str, tuple[type, type | None]] = {
-    # name: what it is, and what its entries are
-    **dict.fromkeys(("name", "title", "axis", "notes", "says", "kind", "ours", "theirs", "measure"), (str, None)),
-    **dict.fromkeys(("runs", "test_traces", "demos", "pool"), (int, None)),
-    **dict.fromkeys(("panels", "settings", "models"), (dict, None)),
-    "sizes": (tuple, int),
-    "measures": (tuple, str),
-    **dict.fromkeys(("pooled", "some"), (bool, None)),
-    "level": (float, None),
-}
-
-
-def _made(kind: Any, value: Any, where: str) -> Any:
-    if not isinstance(value, Mapping):
-        raise InputError(f"{where}: expected a table")
-    entries = {entry.name for entry in fields(kind)}
-    chosen = {}
-    for name, given in value.items():
-        if name not in entries:
-            raise InputError(f"{where}: unknown entry {name!r}; known: {', '.join(sorted(entries))}")
-        if given is None:
-            continue
-        chosen[name] = _formed(kind, name, given, where)
-    required = [e.name for e in fields(kind) if e.default is MISSING and e.default_factory is MISSING]
-    missing = [name for name in required if name not in chosen]
-    if missing:
-        raise InputError(f"{where}: missing {', '.join(missing)}")
-    return kind(**chosen)
-
-
-def _formed(kind: Any, name: str, given: Any, where: str) -> Any:
-    form: Any
-    inner: Any
-    form, inner = (tuple, str) if kind is Claim and name == "panels" else _FORMS.get(name, (object, None))
-    value: Any = tuple(given) if form is tuple and isinstance(given, list | tuple) else given
-    value = float(value) if form is float and isinstance(value, int) and not isinstance(value, bool) else value
-    wrong = not isinstance(value, form) or (isinstance(value, bool) and form in (int, float))
-    if wrong or (inner and not all(isinstance(entry, inner) and not isinstance(entry, bool) for entry in value)):
-        raise InputError(
-            f"{where}: {name} is {given!r}; expected {form.__name__}{f' of {inner.__name__}' if inner else ''}"
-        )
-    if name == "models" and not all(isinstance(settings, Mapping) for settings in value.values()):
-        raise InputError(f"{where}: each model is a table of settings")
-    if kind is Experiment and name == "panels" and not all(isinstance(spec, str) for spec in value.values()):
-        raise InputError(f"{where}: each panel is a task, such as karel:F")
-    return value
+        return {key: _with_lists(entry) for key, entry in value.items()}
+    return [_with_lists(entry) for entry in value] if isinstance(value, list | tuple) else value

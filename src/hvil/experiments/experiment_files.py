@@ -1,4 +1,4 @@
-"""Where experiments come from: the paper's figures by name, a user's own from a Python or TOML file."""
+"""Finds experiments: a figure of the paper by its name, a user's own in a Python or TOML file."""
 
 import importlib.util
 import re
@@ -13,14 +13,14 @@ FIGURES = ("acausal", "bubblesort", "karel-data", "karel-length")
 
 
 def find_experiment(name: str) -> Experiment:
-    """A figure of the paper, or the experiment in a file.
+    """The figure of that name, or the experiment in the file of that name.
 
     Raises:
-        InputError: there is none of that name, or the file holds none.
+        InputError: there is neither, or the file holds no experiment.
     """
     if name in FIGURES:
-        found: Experiment = import_module(f"hvil.experiments.figures.{name.replace('-', '_')}").EXPERIMENT
-        return found
+        figure: Experiment = import_module(f"hvil.experiments.figures.{name.replace('-', '_')}").EXPERIMENT
+        return figure
     path = Path(name)
     if path.suffix not in (".py", ".toml"):
         raise InputError(f"{name!r}: no such figure; expected {', '.join(FIGURES)}, or a .py or .toml file of your own")
@@ -41,7 +41,7 @@ def _from_python(path: Path) -> Experiment:
         specification.loader.exec_module(module)
     except InputError:
         raise
-    except Exception as error:  # it is the user's program: whatever is wrong with it, say where
+    except Exception as error:  # anything can be wrong with a user's program: say where
         raise InputError(f"{path}: {type(error).__name__}: {error}") from error
     experiment = getattr(module, "EXPERIMENT", None)
     if not isinstance(experiment, Experiment):

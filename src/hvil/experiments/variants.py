@@ -1,4 +1,7 @@
-"""Learners as they are named in a comparison: a model, perhaps with settings, such as `lstm:learning_rate=0.003`."""
+"""The names of learners in a comparison: a model, perhaps with settings, such as `lstm:learning_rate=0.003`.
+
+What the settings are and which values they may have is the business of `learners.config`.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +13,7 @@ from hvil.gate.errors import InputError
 from hvil.training.plan import check_settings, task_defaults
 
 BEST = "best"
-"""`lstm:best` is the LSTM with the best settings found for the task (see docs/baselines.md)."""
+"""`lstm:best` is the LSTM with the best settings that we have for the task (see docs/baselines.md)."""
 
 
 class Variant(NamedTuple):
@@ -21,11 +24,12 @@ class Variant(NamedTuple):
 
 
 def variants(text: str, task: str, overrides: Mapping[str, Any] | None = None) -> list[Variant]:
-    """The learners in a comma-separated list, with the task's presets, the overrides, and their own settings.
+    """Read a comma-separated list of learners.
 
-    A comma also separates the settings of one learner: `lstm:learning_rate=0.003,updates=8000,hvil` are two.
+    Each gets the task's defaults, then the overrides, then its own settings. A comma also separates the settings of one
+    learner: `lstm:learning_rate=0.003,updates=8000,hvil` are two learners.
     """
-    found = []
+    learners = []
     for words in _split(text):
         model, *assignments = words
         best = _best(task, model) if BEST in assignments else {}
@@ -35,34 +39,35 @@ def variants(text: str, task: str, overrides: Mapping[str, Any] | None = None) -
             if assignment != BEST:
                 settings[name] = _value(value)
         check_settings(settings)
-        found.append(Variant(f"{model}:{','.join(assignments)}" if assignments else model, settings))
-    names = [variant.name for variant in found]
+        name = f"{model}:{','.join(assignments)}" if assignments else model
+        learners.append(Variant(name=name, settings=settings))
+    names = [variant.name for variant in learners]
     if not names or len(set(names)) < len(names):
         raise InputError(f"models {text!r}: expected different learners, such as hvil,lstm")
-    return found
+    return learners
 
 
-def with_best(chosen: Sequence[Variant], task: str, overrides: Mapping[str, Any] | None = None) -> list[Variant]:
-    """The same, and beside each plain baseline the best settings found for it, where there are any."""
-    result: list[Variant] = []
-    given = {variant.name for variant in chosen}
-    for variant in chosen:
-        result.append(variant)
+def with_best(named: Sequence[Variant], task: str, overrides: Mapping[str, Any] | None = None) -> list[Variant]:
+    """The same learners, each baseline followed by itself with the best settings that we have, if there are any."""
+    learners: list[Variant] = []
+    names = {variant.name for variant in named}
+    for variant in named:
+        learners.append(variant)
         best = f"{variant.name}:{BEST}"
-        if best_found(task, variant.name) and best not in given:
-            result += variants(best, task, overrides)
-    return result
+        if best_found(task, variant.name) and best not in names:
+            learners += variants(best, task, overrides)
+    return learners
 
 
 def _best(task: str, model: str) -> Mapping[str, Any]:
-    found = best_found(task, model)
-    if not found:
+    settings = best_found(task, model)
+    if not settings:
         raise InputError(f"{model}:{BEST}: no better settings of {model} than the paper's are known for {task}")
-    return found
+    return settings
 
 
 def _split(text: str) -> list[list[str]]:
-    """Words of each learner: a word with `=` that names no learner itself belongs to the one before."""
+    """The words of each learner. A word that has a `=` and no `:` before it is a setting of the learner before it."""
     learners: list[list[str]] = []
     for word in filter(None, text.split(",")):
         if "=" in word and ":" not in word.partition("=")[0]:
@@ -78,7 +83,7 @@ def _split(text: str) -> list[list[str]]:
 
 
 def _value(text: str) -> Any:
-    """A number, true or false, or else text; that it fits its setting is checked there."""
+    """A number, true, false, or else text. Whether it fits its setting is checked with the settings."""
     try:
         return json.loads(text)
     except ValueError:

@@ -1,48 +1,61 @@
-"""A progress bar on standard error, for people at a terminal; silent elsewhere."""
+"""Progress on standard error: bars for people at a terminal, and lines in the log of a sweep.
+
+Callers say how far the work is; nothing here knows what the work is.
+"""
 
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 @contextmanager
 def progress_bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with how much of `total` is done."""
+    """Yield a function to call with how much of `total` is done; without a terminal it does nothing."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total)
+    with bar_of_tasks() as bar:
+        task = bar.add_task(label, total=total, numbers="")
         yield lambda done: bar.update(task, completed=done)
 
 
+def bar_of_tasks(auto_refresh: bool = True) -> "Progress":
+    """An empty bar that vanishes in the end. A task has a label, a total, and `numbers` to show, which may be empty.
+
+    Args:
+        auto_refresh: draw the bar now and then in a thread of its own; otherwise only when a caller asks for it.
+    """
+    # Here, because rich takes a while to load, and most commands have no bar.
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[numbers]}"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        console=Console(stderr=True),
+        auto_refresh=auto_refresh,
+        transient=True,
+    )
+
+
 LINE_SECONDS = 60.0
+"""The time between two lines in a log: a sweep of eight hours writes some 500 lines."""
 
 
 @contextmanager
 def sweep_progress(label: str) -> Iterator[Callable[[float, int, int], None]]:
-    """Yield a function to call with the share of a sweep's work that is done, and how many of how many cells are.
+    """Yield a function to call with the share of a sweep's work that is done, and with how many of how many cells are.
 
-    At a terminal it is a bar with the time left; elsewhere a line a minute, since a sweep runs for hours and a log
-    is all that is seen of it.
+    At a terminal it shows a bar with the time left. Elsewhere it writes a line a minute, because a sweep runs for hours
+    and a log is all that people see of it.
     """
     if sys.stderr.isatty():
         with progress_bar(label, 1000) as bar:
@@ -56,9 +69,9 @@ def sweep_progress(label: str) -> Iterator[Callable[[float, int, int], None]]:
         if now - last >= LINE_SECONDS and share > 0:
             last = now
             left = (now - started) * (1 - share) / share
-            # Before the first cell ends the time left would be a guess: say how far the work is instead.
-            told = f"about {_duration(left)} left" if done else f"{share:.0%} of the work done"
-            print(f"{label}: {done} of {total} cells, {told}", file=sys.stderr, flush=True)
+            # Before the first cell ends, the time left would be a guess: say how far the work is instead.
+            state = f"about {_duration(left)} left" if done else f"{share:.0%} of the work done"
+            print(f"{label}: {done} of {total} cells, {state}", file=sys.stderr, flush=True)
 
     yield line
 

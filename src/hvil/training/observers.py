@@ -10,6 +10,7 @@ from typing import IO, Any
 
 from hvil.gate.errors import InputError
 from hvil.gate.files import write_text
+from hvil.gate.progress import bar_of_tasks
 
 
 class MetricsFile:
@@ -123,19 +124,7 @@ class ProgressBar:
 
     def begin(self, update: int, updates: int) -> None:
         """Show the bar."""
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=None),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[numbers]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            auto_refresh=False,
-            transient=True,
-        )
+        self._bar = bar_of_tasks(auto_refresh=False)
         self._task = self._bar.add_task(self.label, total=updates, completed=update, numbers="")
         self._bar.start()
 

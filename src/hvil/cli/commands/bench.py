@@ -1,4 +1,7 @@
-"""`hvil bench`: speed, as ratios in one run."""
+"""`hvil bench`: speed, as ratios in one run. `hvil.experiments.bench` says which ratios.
+
+Imports are inside the functions, so that `--help` answers at once.
+"""
 
 import argparse
 import sys

@@ -1,4 +1,7 @@
-"""`hvil reproduce`: a figure of the paper, or an experiment of one's own, from its table to the verdicts."""
+"""`hvil reproduce`: a figure of the paper, or an experiment of one's own, from its table to the verdicts.
+
+Imports are inside the functions, so that `--help` answers at once.
+"""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -19,6 +22,9 @@ EXAMPLES = [
     "hvil reproduce bubblesort --preset paper --engine ray --ray-address 10.0.0.5:6379",
     "hvil reproduce --from-records results/karel-data",
 ]
+
+FILE_WIDTH = 160
+"""The least width of the table in a file or a pipe: a claim, its numbers and its verdict fit in a line."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,17 +47,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Run what is missing, then show all of it."""
-    import sys
-    from pathlib import Path
-
-    from hvil.experiments.engine.local import run_jobs
-    from hvil.experiments.engine.ray import ray_engine
-    from hvil.experiments.experiment_files import find_experiment
-    from hvil.experiments.outcome.results import read_results, write_results
-    from hvil.experiments.reproduce import run_experiment, show
+    """Run the cells that have no record, then show all of them."""
     from hvil.gate.errors import InputError
-    from hvil.gate.progress import sweep_progress
 
     if args.workers is not None and args.workers < 1:
         raise InputError(f"--workers {args.workers}: expected at least 1")
@@ -60,14 +57,36 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.from_records:
         if args.experiment or args.preset:
             raise InputError("--from-records draws what the records are of: name no figure and no preset")
-        results = read_results(Path(args.from_records))
-        out = Path(args.out or args.from_records)
-        out.mkdir(parents=True, exist_ok=True)
-        if args.out:
-            write_results(results, out)
-        return _shown(args, results, show(results, out))
+        return _show_records(args)
     if not args.experiment:
         raise InputError("name a figure or a file (see hvil reproduce --help)")
+    return _run_experiment(args)
+
+
+def _show_records(args: argparse.Namespace) -> dict[str, Any]:
+    from pathlib import Path
+
+    from hvil.experiments.outcome.results import read_results, write_results
+    from hvil.experiments.reproduce import show
+
+    results = read_results(Path(args.from_records))
+    out = Path(args.out or args.from_records)
+    out.mkdir(parents=True, exist_ok=True)
+    if args.out:
+        write_results(results, out)
+    return _shown(args, results, show(results, out))
+
+
+def _run_experiment(args: argparse.Namespace) -> dict[str, Any]:
+    import sys
+    from pathlib import Path
+
+    from hvil.experiments.engine.local import run_jobs
+    from hvil.experiments.engine.ray import ray_engine
+    from hvil.experiments.experiment_files import find_experiment
+    from hvil.experiments.reproduce import run_experiment, show
+    from hvil.gate.progress import sweep_progress
+
     table = find_experiment(args.experiment)
     preset = args.preset or ("quick" if "quick" in table.presets else None)
     experiment = table.preset(preset) if preset else table
@@ -95,7 +114,7 @@ def _default_out(experiment: "Experiment", preset: str | None) -> str:
 
 
 def _shown(args: argparse.Namespace, results: "Results", shown: "Shown") -> dict[str, Any]:
-    """Print the verdicts; what `--json` prints."""
+    """Print the verdicts, and return what `--json` prints."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -103,7 +122,7 @@ def _shown(args: argparse.Namespace, results: "Results", shown: "Shown") -> dict
     if not args.json:
         console = Console()
         if not console.is_terminal:
-            console.width = max(console.width, 160)
+            console.width = max(console.width, FILE_WIDTH)
         if shown.findings:
             table = Table("claim", "measured", "verdict", title=escape(results.experiment.title))
             for finding in shown.findings:

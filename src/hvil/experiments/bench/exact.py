@@ -1,6 +1,7 @@
-"""Exact inference: what a trace costs, with its gradient, and how that grows with its length and the procedures.
+"""Exact inference: what a trace costs with its gradient, and how that grows with its length and the procedures.
 
-All of it runs on one thread, so the processor's time is what counts, whatever else the machine does.
+`update_ratio` is one update of the exact learner over one of HVIL, on the same batch. Everything runs on one thread and
+is measured in processor time, which other programs on the machine do not change.
 """
 
 import time
@@ -22,16 +23,19 @@ from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.settings import ExactSettings
 
 ACTIONS = 5
+"""As many as Karel has."""
 LENGTH = 40
+"""The length of the trace whose cost is given in seconds: about three times the mean length of Karel's program F."""
 GRAPHS = {"tree:5x2": (40, 80, 160), "binary:6": (20, 40, 80), "complete:4": (10, 20, 40)}
-"""One level of calls, several, and recursion to the maximum depth; lengths of the traces."""
+"""Call graphs with one level of calls, with several, and with recursion to the maximum depth; lengths of the traces."""
 PROCEDURES = (7, 15, 31, 63)
-"""Of binary trees."""
+"""The sizes of full binary trees."""
 LIMITS = Limits(longest_span=16, largest_counter=16)
+"""With both limits the cost should grow linearly with the length."""
 
 
 def measure_exact(repeats: int) -> dict[str, Any]:
-    """Seconds of one trace of 40 actions under 6 procedures, exponents of growth, and an update's cost over HVIL's."""
+    """Seconds of one trace of 40 actions under 6 procedures, exponents of growth, and updates over those of HVIL."""
     one = medians({"trace": _whole(_trace(LENGTH), "tree:5x2")}, max(repeats // 4, 3), time.process_time)
     few = max(repeats // 10, 2)
     by_length = {
@@ -53,7 +57,7 @@ def measure_exact(repeats: int) -> dict[str, Any]:
 
 
 def _whole(traces: Traces, graph: str) -> Callable[[], object]:
-    """Everything an update of the exact learner does for a trace but Adam."""
+    """Everything that an update of the exact learner does for a trace, except the step of Adam."""
     policy, config = _policy(traces, graph)
 
     def run() -> None:
@@ -64,7 +68,7 @@ def _whole(traces: Traces, graph: str) -> Callable[[], object]:
 
 
 def _program(traces: Traces, graph: str, limits: Limits | None = None) -> Callable[[], object]:
-    """The dynamic program alone: likelihood and expected counts on a table that is there."""
+    """The dynamic program alone: likelihood and expected counts, from a table that is made beforehand."""
     policy, config = _policy(traces, graph)
     table = step_table(config.graph, traces, limits)
     with torch.no_grad():

@@ -1,4 +1,7 @@
-"""Where the time of one HVIL update goes: the update's phases, timed one by one on the bubble-sort batch."""
+"""Where the time of one HVIL update goes: the phases of the update, timed one by one on the bubble-sort batch.
+
+These are milliseconds, not ratios; `updates` has the ratios of whole updates.
+"""
 
 import time
 from collections.abc import Callable

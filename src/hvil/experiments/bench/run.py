@@ -1,4 +1,7 @@
-"""All measurements in one run, their targets, the table and the picture."""
+"""All measurements in one run, their targets, the table and the picture.
+
+The unit `×` marks ratios; each module says which time is divided by which.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +16,7 @@ from hvil.gate.files import atomic_path
 
 
 class Target(NamedTuple):
-    """A line of the table: where the number is, what it says, and what it should be."""
+    """A line of the table: where the number stands in the result, what it says, and what it should be."""
 
     path: tuple[str, ...]
     label: str
@@ -52,7 +55,7 @@ TARGETS = (
 
 
 def measure(repeats: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Everything, on one thread."""
+    """Measure everything, on one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -105,7 +108,7 @@ def table(result: dict[str, Any]) -> Table:
 
 
 def picture(result: dict[str, Any], path: Path) -> None:
-    """Updates side by side, and the growth on log–log axes."""
+    """Draw the updates side by side, and the growth on logarithmic axes."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -121,8 +124,8 @@ def picture(result: dict[str, Any], path: Path) -> None:
     }
     for position, (key, colour) in enumerate(colours.items()):
         values = [result[domain][key] for domain in updates.DOMAINS]
-        places = [index + 0.2 * (position - 1.5) for index in range(len(values))]
-        bars.bar(places, values, width=0.2, color=colour, label=names[key])
+        centres = [index + 0.2 * (position - 1.5) for index in range(len(values))]
+        bars.bar(centres, values, width=0.2, color=colour, label=names[key])
     bars.set_xticks(range(len(updates.DOMAINS)), [name.replace("_", " ") for name in updates.DOMAINS])
     bars.set(yscale="log", ylabel="ms per update", title="One update, one thread")
     bars.legend(frameon=False, fontsize=8)

@@ -1,4 +1,7 @@
-"""Timing on a noisy machine: alternatives take turns within one run, and are compared by their medians."""
+"""Timing on a noisy machine: alternatives take turns within one run, and their medians are compared.
+
+What disturbs the machine then disturbs all of them, so ratios of the medians hold although the times themselves vary.
+"""
 
 import gc
 import time
@@ -11,7 +14,7 @@ import torch
 def medians(
     alternatives: Mapping[str, Callable[[], object]], repeats: int, clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, float]:
-    """Median seconds of each alternative; they take turns, after one call each to warm up."""
+    """Median seconds of each alternative. They take turns, after one call each to warm up."""
     for run in alternatives.values():
         run()
     seconds: dict[str, list[float]] = {name: [] for name in alternatives}
@@ -31,7 +34,7 @@ def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
 
 
 def padded_lstm_floor(observations: np.ndarray, lengths: np.ndarray, inputs: int, units: int) -> Callable[[], object]:
-    """A bare bidirectional context: `torch.nn.LSTM` forward and backward over the padded batch, and nothing else."""
+    """The floor: `torch.nn.LSTM`, bidirectional, forward and backward over the padded batch, and nothing else."""
     times, count = int(lengths.max()), len(lengths)
     x = torch.zeros(times, count, inputs)
     row = 0

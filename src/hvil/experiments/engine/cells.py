@@ -1,6 +1,6 @@
-"""A cell: one learner trained on one training set and tested. What an experiment consists of.
+"""A cell: one learner, trained on one training set and tested. Every experiment consists of cells.
 
-`sweep` runs many of them; which cells make a figure is up to each figure's own file.
+`sweep` runs many of them; which cells make a figure is the business of `experiment`.
 """
 
 import hashlib
@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from hvil import __version__
 from hvil.data.settings import DataSettings
@@ -30,33 +32,34 @@ from hvil.training.plan import check_settings, make_plan
 from hvil.training.run import METRICS
 
 Progress = Callable[[float], None]
-"""Called now and then with the share of a cell that is done."""
+"""A function to call now and then with the share of a cell's training that is done."""
 
 CURVE = ("update", "error", "training_error")
+"""What a record says of each evaluation during training."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What determines a result: two cells with the same contents are the same cell."""
+    """Everything that determines a result: two cells with the same contents are the same cell."""
 
     task: str
     demos: int
-    """Training traces."""
+    """The number of training traces."""
     run: int
-    """Number of the run: it seeds the training set, the test set, the initial weights and the order of the data, so
-    that learners with the same number can be compared in pairs."""
+    """The number of the run. It seeds the training set, the test set, the initial weights and the order of the data,
+    so learners can be compared in pairs of runs with the same number."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """`model`, fields of the learner's settings and of `TrainingSettings`, and `call_graph`, where they differ from the
     fields' defaults."""
     test_traces: int = 100
     pool: int = 0
-    """Training and test traces are drawn, without replacement, from this many demonstrations that all runs share; 0:
-    they are fresh demonstrations of the run's own."""
+    """If it is not 0: training and test traces are drawn without replacement from this many demonstrations, which all
+    runs share. If it is 0, each run has fresh demonstrations of its own."""
     percentile: int = 0
-    """Training traces are shorter than this percentile of the pool's *different* lengths, test traces at least as
-    long; 0: of any length."""
+    """If it is not 0: training traces are shorter than this percentile of the pool's *different* lengths, and test
+    traces are at least as long."""
     contents: str = ""
-    """What the task's name leaves open (`Task.contents`)."""
+    """What the task's name does not say (`Task.contents`), such as the text of a program's file."""
 
     @property
     def learner(self) -> str:
@@ -65,14 +68,14 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Its name, also of its file: readable, and different for different contents."""
+        """The cell's name, also that of its file: readable, and different for different contents."""
         words = f"{self.task}-{self.learner}-{self.demos}-{self.run}"
-        # Fields at their defaults do not count, so that records stay valid when a field is added.
+        # Fields with their default values are left out: records stay valid when a field is added to the class.
         contents = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         contents["settings"] = relevant(self.settings)
         defaults = {entry.name: entry.default for entry in fields(self)}
-        told = {name: value for name, value in contents.items() if value != defaults[name]}
-        digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:10]
+        differing = {name: value for name, value in contents.items() if value != defaults[name]}
+        digest = hashlib.sha256(json.dumps(differing, sort_keys=True).encode()).hexdigest()[:10]
         return re.sub(r"[^A-Za-z0-9.]+", "-", words) + f"-{digest}"
 
     def to_mapping(self) -> dict[str, Any]:
@@ -80,9 +83,9 @@ class Cell:
         return asdict(self)
 
     @staticmethod
-    def from_mapping(value: Mapping[str, Any]) -> "Cell":
-        """The inverse of `to_mapping`."""
-        return Cell(**value)
+    def from_mapping(value: Any) -> "Cell":
+        """The inverse of `to_mapping`; what is wrong with the value is an `InputError`."""
+        return from_mapping(Cell, value, "cell", noun="entry")
 
     def check(self) -> None:
         """Raise an `InputError` if the cell cannot be run."""
@@ -95,13 +98,13 @@ class Cell:
         check_settings(self.settings)
         if self.settings.get("patience"):
             raise InputError(f"{self.key}: a cell has no held-out traces, so there is no early stopping (patience)")
-        action_names = find_task(self.task).action_names
+        actions = find_task(self.task).action_names
         if self.settings.get("call_graph") is not None:
-            call_graph(self.settings["call_graph"], action_names)
+            call_graph(self.settings["call_graph"], actions)
 
 
 def self_contained(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with what is in a call graph's file in place of its name."""
+    """The settings with the contents of a call graph's file in place of the file's name."""
     return {name: graph_contents(value) if name == "call_graph" else value for name, value in settings.items()}
 
 
@@ -124,7 +127,17 @@ def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
         scratch: a directory for the unfinished run; if it is there already, the run is gone on with.
     """
     source = DataSettings(source=cell.task, demos=cell.demos, test_traces=cell.test_traces)
-    data = pooled_data(cell) if cell.pool else load_data(cell.task, source, cell.run)
+    if cell.pool:
+        data = pooled_data(
+            cell.task,
+            cell.pool,
+            demos=cell.demos,
+            test_traces=cell.test_traces,
+            percentile=cell.percentile,
+            run=cell.run,
+        )
+    else:
+        data = load_data(cell.task, source, cell.run)
     assert data.task is not None
     if cell.contents and data.task.contents != cell.contents:
         raise InputError(f"{cell.task}: has changed since the sweep began; start it again")
@@ -160,9 +173,7 @@ def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """Where a cell was run, as far as its speed or its last bits could depend on it; it names nobody's computer."""
-    import torch
-
+    """What a cell's speed and the last bits of its numbers may depend on; it names nobody's computer."""
     return {
         "system": f"{platform.system()} {platform.machine()}",
         "processors": os.cpu_count(),

@@ -1,6 +1,6 @@
-"""Runs jobs in worker processes on this machine: one thread each, restarted when they die, gone when we go.
+"""Runs jobs in worker processes on this machine: one thread each, replaced when they die, ended when we end.
 
-Knows nothing of what a job is: a cell goes in as JSON, the worker leaves its record in a file (see `worker`).
+It does not look into jobs: a cell goes to a worker as JSON, and the worker leaves its record in a file (see `worker`).
 """
 
 import json
@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 from hvil.gate.errors import InputError
 
 ATTEMPTS = 3
-"""How often a job is tried whose worker dies (killed, out of memory) before it is given up."""
+"""How often a job is tried. A worker that dies once was probably stopped from outside (a signal, other programs' need
+for memory); a job whose worker dies three times probably kills it."""
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+"""The variables with which libraries are told to use one thread: the cells already use every processor."""
 
 
 class Job(NamedTuple):
@@ -30,7 +32,7 @@ class Job(NamedTuple):
     target: Path
     """The file that the worker writes."""
     scratch: Path
-    """A directory for what is unfinished; it survives the worker, and goes when the job is done."""
+    """A directory for the unfinished work. It survives the worker, and is removed when the job is done."""
 
 
 class Failure(NamedTuple):
@@ -40,32 +42,75 @@ class Failure(NamedTuple):
     reason: str
 
 
-Engine = Callable[[Sequence[Job], str, int, Path, Callable[[str, float], None], Callable[[str], None]], list[Failure]]
-"""Whoever can do jobs: see `run_jobs` for the arguments and the result."""
+OnJobProgress = Callable[[str, float], None]
+"""Called with a job's key and the share of it that is done."""
+OnJobDone = Callable[[str], None]
+"""Called with the key of a job whose record is in its file."""
+
+Engine = Callable[[Sequence[Job], str, int, Path, OnJobProgress, OnJobDone], list[Failure]]
+"""A function that does jobs; `run_jobs` documents the arguments and the result."""
+
+
+def worker_environment() -> dict[str, str]:
+    """The variables that every worker needs: where our source and the caller's modules are, and one thread."""
+    source = str(Path(__file__).resolve().parents[3])
+    paths = [source, *sys.path, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    return {"PYTHONPATH": os.pathsep.join(dict.fromkeys(filter(None, paths)))} | dict.fromkeys(THREADS, "1")
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    work: str,
+    workers: int,
+    log: Path,
+    on_progress: OnJobProgress,
+    on_done: OnJobDone,
+) -> list[Failure]:
+    """Do all jobs, in about the given order.
+
+    Args:
+        jobs: what to do; their keys differ.
+        work: `module:function`, what the workers call for each job.
+        workers: how many processes.
+        log: the file to which everything that the workers print is added.
+        on_progress: called as jobs advance.
+        on_done: called when a job is done.
+
+    Returns:
+        The jobs that failed, with the reason.
+
+    Raises:
+        InputError: a job's input is bad; the jobs that remain are not tried.
+    """
+    team = _Team(jobs, work, log, on_progress, on_done)
+    try:
+        for _ in range(min(workers, len(jobs))):
+            team.start_worker()
+        while team.busy:
+            team.wait()
+    finally:
+        team.end()
+    return team.failures
 
 
 class _Worker:
-    """A process and the job it has."""
+    """A process and its job."""
 
     def __init__(self, work: str, log: Path) -> None:
-        source = str(Path(__file__).resolve().parents[3])
-        paths = [source, *(path for path in sys.path if path), os.environ.get("PYTHONPATH", "")]
-        environment = dict(os.environ) | dict.fromkeys(THREADS, "1")
-        environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path for path in paths if path))
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "hvil.experiments.engine.worker", work],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env=environment,
-                start_new_session=True,  # an interrupt is for us; we end the workers
+                env=dict(os.environ) | worker_environment(),
+                start_new_session=True,  # an interrupt at the terminal reaches only us; we end the workers
             )
         self.job: Job | None = None
         self._partial = b""
 
     def give(self, job: Job) -> None:
-        """Hand over a job; that the worker is dead will be seen when it is read from."""
+        """Hand over a job. If the worker is dead, `messages` will say so."""
         self.job = job
         assert self.process.stdin is not None
         line = json.dumps({"cell": job.cell, "target": str(job.target), "scratch": str(job.scratch)})
@@ -74,7 +119,7 @@ class _Worker:
             self.process.stdin.flush()
 
     def messages(self) -> list[dict[str, Any]] | None:
-        """What it said since last time; None if it is dead."""
+        """What the worker has said since the last call; None if it is dead."""
         assert self.process.stdout is not None
         data = os.read(self.process.stdout.fileno(), 65536)
         if not data:
@@ -83,7 +128,7 @@ class _Worker:
         return [json.loads(line) for line in lines]
 
     def end(self) -> None:
-        """Make sure it is gone."""
+        """Kill the process, if it still lives, and close the pipes."""
         self.process.kill()
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout):
@@ -92,87 +137,83 @@ class _Worker:
                     stream.close()
 
 
-def run_jobs(
-    jobs: Sequence[Job],
-    work: str,
-    workers: int,
-    log: Path,
-    on_progress: Callable[[str, float], None],
-    on_done: Callable[[str], None],
-) -> list[Failure]:
-    """Do all jobs, in about the given order.
+class _Team:
+    """The workers, the jobs that wait, and the jobs that failed."""
 
-    Args:
-        jobs: with different keys.
-        work: `module:function`, what the workers call for each.
-        workers: how many processes.
-        log: file that what the workers print is added to.
-        on_progress: told which job is how far.
-        on_done: told which job's record is in its file.
+    def __init__(
+        self, jobs: Sequence[Job], work: str, log: Path, on_progress: OnJobProgress, on_done: OnJobDone
+    ) -> None:
+        self.failures: list[Failure] = []
+        self._work, self._log = work, log
+        self._on_progress, self._on_done = on_progress, on_done
+        self._waiting = deque(jobs)
+        self._attempts = dict.fromkeys((job.key for job in jobs), 0)
+        self._workers: list[_Worker] = []
+        self._selector = selectors.DefaultSelector()
 
-    Returns:
-        The jobs that failed, with the reason.
+    @property
+    def busy(self) -> bool:
+        """Whether any worker has a job."""
+        return any(worker.job is not None for worker in self._workers)
 
-    Raises:
-        InputError: a job's input is bad; the rest is not tried.
-    """
-    waiting, attempts, failures = deque(jobs), dict.fromkeys((job.key for job in jobs), 0), list[Failure]()
-    pool: list[_Worker] = []
-    selector = selectors.DefaultSelector()
-
-    def start() -> None:
-        worker = _Worker(work, log)
-        pool.append(worker)
+    def start_worker(self) -> None:
+        """Start a process and give it a job."""
+        worker = _Worker(self._work, self._log)
+        self._workers.append(worker)
         assert worker.process.stdout is not None
-        selector.register(worker.process.stdout, selectors.EVENT_READ, worker)
-        feed(worker)
+        self._selector.register(worker.process.stdout, selectors.EVENT_READ, worker)
+        self._give_next(worker)
 
-    def feed(worker: _Worker) -> None:
+    def wait(self) -> None:
+        """Wait until some workers have said something or died, and act on it."""
+        for key, _ in self._selector.select():
+            worker: _Worker = key.data
+            messages = worker.messages()
+            if messages is None:
+                self._replace(worker)
+                continue
+            for message in messages:
+                self._act(worker, message)
+
+    def end(self) -> None:
+        """End all processes."""
+        self._selector.close()
+        for worker in self._workers:
+            worker.end()
+
+    def _give_next(self, worker: _Worker) -> None:
         worker.job = None
-        if waiting:
-            job = waiting.popleft()
-            attempts[job.key] += 1
+        if self._waiting:
+            job = self._waiting.popleft()
+            self._attempts[job.key] += 1
             worker.give(job)
 
-    def bury(worker: _Worker) -> None:
-        selector.unregister(worker.process.stdout)  # type: ignore[arg-type]
-        pool.remove(worker)
+    def _act(self, worker: _Worker, message: dict[str, Any]) -> None:
+        assert worker.job is not None
+        key = worker.job.key
+        if "progress" in message:
+            self._on_progress(key, float(message["progress"]))
+            return
+        if message.get("bad_input"):
+            raise InputError(f"{key}: {message['failure'].partition(': ')[2]}")
+        if "failure" in message:
+            self.failures.append(Failure(key=key, reason=message["failure"]))
+        else:
+            self._on_done(key)
+        self._give_next(worker)
+
+    def _replace(self, worker: _Worker) -> None:
+        """Remove a dead worker, decide what becomes of its job, and start another if jobs wait."""
+        self._selector.unregister(worker.process.stdout)  # type: ignore[arg-type]
+        self._workers.remove(worker)
         worker.end()
         job = worker.job
         if job is not None and job.target.exists():
-            on_done(job.key)  # it died after its work
-        elif job is not None and attempts[job.key] < ATTEMPTS:
-            waiting.appendleft(job)
+            self._on_done(job.key)  # it died after it had written the record
+        elif job is not None and self._attempts[job.key] < ATTEMPTS:
+            self._waiting.appendleft(job)
         elif job is not None:
-            code = worker.process.returncode
-            failures.append(Failure(job.key, f"its worker died {ATTEMPTS} times (exit code {code}); see {log}"))
-        if waiting:
-            start()
-
-    try:
-        for _ in range(min(workers, len(jobs))):
-            start()
-        while any(worker.job is not None for worker in pool):
-            for key, _ in selector.select():
-                worker: _Worker = key.data
-                messages = worker.messages()
-                if messages is None:
-                    bury(worker)
-                    continue
-                for message in messages:
-                    assert worker.job is not None
-                    if "progress" in message:
-                        on_progress(worker.job.key, float(message["progress"]))
-                        continue
-                    if message.get("bad_input"):
-                        raise InputError(f"{worker.job.key}: {message['failure'].partition(': ')[2]}")
-                    if "failure" in message:
-                        failures.append(Failure(worker.job.key, message["failure"]))
-                    else:
-                        on_done(worker.job.key)
-                    feed(worker)
-    finally:
-        selector.close()
-        for worker in pool:
-            worker.end()
-    return failures
+            reason = f"its worker died {ATTEMPTS} times (exit code {worker.process.returncode}); see {self._log}"
+            self.failures.append(Failure(key=job.key, reason=reason))
+        if self._waiting:
+            self.start_worker()

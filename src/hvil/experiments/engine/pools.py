@@ -1,51 +1,57 @@
-"""Training and test traces out of one large set of demonstrations, as in the paper's Karel experiments.
+"""Pools: one large set of demonstrations of a task, from which every run draws its training and test traces.
 
-A pool takes a while to make, so it is kept: in memory, and in the user's cache directory. What is done with the traces
-is `cells`' business.
+The paper's Karel experiments work this way. A pool takes minutes to make, so it stays in memory and in the user's cache
+directory. What is trained on the traces is the business of `cells`.
 
 Letters: N traces of the pool.
 """
 
 import hashlib
-import os
-from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool, Int
 
 from hvil import __version__
+from hvil.data import trace_files
 from hvil.data.sources import Data
+from hvil.data.streams import Stream
 from hvil.data.tasks import Task, find_task
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
-
-if TYPE_CHECKING:
-    from hvil.experiments.engine.cells import Cell
+from hvil.gate.files import cache_directory
 
 POOL_SEED = 0
-"""Of the one pool that all runs draw from."""
+"""The seed of the demonstrations. It is the same for all runs, because they draw from one pool."""
 
 
-def pooled_data(cell: "Cell") -> Data:
-    """The cell's traces: the run's number decides which of the pool's they are.
+def pooled_data(name: str, size: int, *, demos: int, test_traces: int, percentile: int, run: int) -> Data:
+    """The training and test traces of a run.
+
+    Args:
+        name: the task.
+        size: how many demonstrations the pool has.
+        demos: how many of them are for training.
+        test_traces: how many of them are for testing.
+        percentile: if it is not 0, training traces are shorter than this percentile of the pool's different lengths,
+            and test traces are at least as long.
+        run: the number of the run; it decides which traces are drawn.
 
     Raises:
-        InputError: the pool has too few that are short (or long) enough.
+        InputError: the pool has too few traces that are short (or long) enough.
     """
-    traces = pool(cell.task, cell.pool)
-    training, test = split(traces.lengths, cell.demos, cell.test_traces, cell.percentile, cell.run)
-    return Data(traces[training], traces[test], find_task(cell.task))
+    traces = pool(name, size)
+    training, test = split(traces.lengths, demos, test_traces, percentile, run)
+    return Data(traces[training], traces[test], find_task(name))
 
 
 def split(
     lengths: Int[np.ndarray, "N"], demos: int, test_traces: int, percentile: int, seed: int
 ) -> tuple[Int[np.ndarray, "demos"], Int[np.ndarray, "test"]]:
-    """Which traces are for training and which for testing; no trace is both."""
-    order = np.random.default_rng([seed, 3]).permutation(len(lengths))
+    """Numbers of the traces for training and of those for testing; no trace is both."""
+    order = Stream.POOL_SPLIT.generator(seed).permutation(len(lengths))
     if not percentile:
         return order[test_traces : test_traces + demos], order[:test_traces]
     short = is_short(lengths, percentile)[order]
@@ -64,28 +70,20 @@ def is_short(lengths: Int[np.ndarray, "N"], percentile: int) -> Bool[np.ndarray,
 
 
 @lru_cache(maxsize=8)
-def pool(name: str, count: int) -> Traces:
-    """The task's demonstrations, from the cache if they are there."""
-    from hvil.data import trace_files as traces_io
-
-    found = find_task(name)
-    path = _path(found, count)
-    with suppress(InputError):  # not there, or damaged: make it again
-        return traces_io.load(path)
-    traces = found.demonstrations(count, POOL_SEED)
-    _keep(path, lambda: traces_io.save(traces, path))
+def pool(name: str, size: int) -> Traces:
+    """The demonstrations of a pool, read from the cache or made and written there."""
+    source = find_task(name)
+    path = _cache_path(source, size)
+    with suppress(InputError):  # the file is missing or damaged: make the pool again
+        return trace_files.load(path)
+    traces = source.demonstrations(size, POOL_SEED)
+    with suppress(OSError, InputError):  # a cache that cannot be written costs time, and nothing else
+        path.parent.mkdir(parents=True, exist_ok=True)
+        trace_files.save(traces, path)
     return traces
 
 
-def _path(found: Task, count: int) -> Path:
-    text = f"{found.name} {found.contents} {count} {POOL_SEED} {__version__}"
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "hvil" / "pools" / f"{digest}.npz"
-
-
-def _keep(path: Path, save: Callable[[], None]) -> None:
-    """Save what can be made again; if there is no place for it, it will be."""
-    with suppress(OSError, InputError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save()
+def _cache_path(source: Task, size: int) -> Path:
+    """The file of a pool; its name changes with everything that the demonstrations depend on."""
+    text = f"{source.name} {source.contents} {size} {POOL_SEED} {__version__}"
+    return cache_directory() / "pools" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.npz"

@@ -1,26 +1,31 @@
-"""Runs the cells of an experiment, each exactly once, and keeps their records: one JSON file a cell.
+"""A sweep: runs the cells of an experiment, each exactly once, and stores their records, one JSON file a cell.
 
-A sweep can be interrupted at any moment and started again: cells that have a record are not run again. Who does the
-work is the engine's business (`local_engine`), what the work is, `cells`'.
+A sweep can be interrupted at any moment and started again: cells that have a record are not run again. An engine
+(`local`, `ray`) does the work; `cells` says what the work is.
 """
 
-import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hvil.experiments.engine.cells import Cell, run_cell
 from hvil.experiments.engine.local import Engine, Failure, Job, run_jobs
 from hvil.gate.errors import InputError
-from hvil.gate.files import read_json
+from hvil.gate.files import Locked, lock, read_json
 
 WORK = "hvil.experiments.engine.sweep:work"
 
+OnProgress = Callable[[float, int, int], None]
+"""Called with the share of the work that is done, and with how many cells of how many have a record.
+
+The work is what had to be done when the sweep began: cells that had a record before are not part of it.
+"""
+
 
 class Swept(NamedTuple):
-    """What a sweep left behind."""
+    """What a sweep leaves behind."""
 
     records: dict[str, dict[str, Any]]
     """The record of each cell by its key; cells that failed are missing."""
@@ -28,39 +33,55 @@ class Swept(NamedTuple):
 
 
 def work(cell: Mapping[str, Any], progress: Callable[[float], None], scratch: Path) -> dict[str, Any]:
-    """What a worker does with a cell."""
+    """Run one cell in a worker."""
     return run_cell(Cell.from_mapping(cell), progress, scratch)
+
+
+def ignore_progress(share: float, done: int, total: int) -> None:
+    """Tell nobody."""
 
 
 def sweep(
     cells: Sequence[Cell],
     directory: Path,
     workers: int | None = None,
-    on_progress: Callable[[float], None] = lambda share: None,
+    on_progress: OnProgress = ignore_progress,
     work: str = WORK,
     engine: Engine = run_jobs,
 ) -> Swept:
     """Run the cells that have no record yet.
 
     Args:
-        cells: what to run; the same cell may stand in it several times.
-        directory: where the records are kept (in `cells/`); made if it is not there.
-        workers: processes, by default one for each processor.
-        on_progress: told the share of the work that is done, of what was to do when the sweep began.
+        cells: what to run; a cell that occurs several times is run once.
+        directory: where the records are stored (in `cells/`); it is made if it does not exist.
+        workers: the number of processes, by default one for each processor.
+        on_progress: called as the work advances.
         work: what the workers do with a cell, as `module:function`.
         engine: who does the work; by default processes on this machine.
     """
-    with opened(cells, directory):
+    with sweep_directory(cells, directory):
         return run_missing(cells, directory, workers, on_progress, work, engine)
 
 
 @contextmanager
-def opened(cells: Sequence[Cell], directory: Path) -> Iterator[None]:
-    """Have the directory for oneself; cells that cannot be run are refused before anything is written there."""
+def sweep_directory(cells: Sequence[Cell], directory: Path) -> Iterator[None]:
+    """Check the cells, make the directory, and lock it while the block runs.
+
+    Cells that cannot be run are refused before anything is written. The lock stops a second sweep, which would run the
+    same cells again; it ends with the process.
+    """
     for cell in cells:
         cell.check()
-    _make(directory / "cells")
-    with _alone(directory):
+    store = directory / "cells"
+    try:
+        store.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{store}: cannot be made ({error.strerror})") from error
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(lock(directory / ".lock", wait=False))
+        except Locked as error:
+            raise InputError(f"{directory}: another sweep is running there") from error
         yield
 
 
@@ -68,39 +89,44 @@ def run_missing(
     cells: Sequence[Cell],
     directory: Path,
     workers: int | None,
-    on_progress: Callable[[float], None],
+    on_progress: OnProgress,
     work: str,
     engine: Engine,
 ) -> Swept:
-    """What `sweep` does in a directory that is `opened`."""
+    """Do the work of `sweep`, in a directory that the caller has locked with `sweep_directory`."""
     unique = {cell.key: cell for cell in cells}
     store = directory / "cells"
     jobs = [
-        Job(key, cell.to_mapping(), store / f"{key}.json", directory / "unfinished" / key)
+        Job(
+            key=key,
+            cell=cell.to_mapping(),
+            target=store / f"{key}.json",
+            scratch=directory / "unfinished" / key,
+        )
         for key, cell in unique.items()
         if read_record(store, key) is None
     ]
     shares = dict.fromkeys((job.key for job in jobs), 0.0)
+    done = len(unique) - len(jobs)
 
-    def progress(key: str, share: float) -> None:
+    def advance(key: str, share: float) -> None:
         shares[key] = share
-        on_progress(sum(shares.values()) / len(shares))
+        on_progress(sum(shares.values()) / len(shares), done, len(unique))
 
-    failures = engine(
-        jobs,
-        work,
-        workers or os.cpu_count() or 1,
-        directory / "workers.log",
-        progress,
-        lambda key: progress(key, 1.0),
-    )
-    return Swept(read_store(store, unique), failures)
+    def finish(key: str) -> None:
+        nonlocal done
+        done += 1
+        advance(key, 1.0)
+
+    processes = workers or os.cpu_count() or 1
+    failures = engine(jobs, work, processes, directory / "workers.log", advance, finish)
+    return Swept(records=read_store(store, unique), failures=failures)
 
 
 def read_store(store: Path, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
     """The records of those cells that have one, by key."""
-    found = {key: read_record(store, key) for key in keys}
-    return {key: record for key, record in found.items() if record is not None}
+    records = {key: read_record(store, key) for key in keys}
+    return {key: record for key, record in records.items() if record is not None}
 
 
 def read_record(store: Path, key: str) -> dict[str, Any] | None:
@@ -112,21 +138,3 @@ def read_record(store: Path, key: str) -> dict[str, Any] | None:
     if not isinstance(record, dict):
         raise InputError(f"{path}: not a record; remove it to run the cell again")
     return record
-
-
-def _make(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{directory}: cannot be made ({error.strerror})") from error
-
-
-@contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    """One sweep at a time in a directory, so that no cell is run twice; the lock ends with the process."""
-    with (directory / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InputError(f"{directory}: another sweep is running there") from error
-        yield

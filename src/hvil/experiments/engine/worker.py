@@ -1,8 +1,8 @@
-"""A worker process of a sweep: reads jobs as JSON lines on standard input, writes records to files, reports back.
+"""A worker process of a sweep: it reads jobs as JSON lines on standard input, writes records to files, reports back.
 
 `local` starts it as `python -m hvil.experiments.engine.worker WORK`, where WORK is `module:function`. The function gets
 a cell (as a mapping), a callback for progress and a scratch directory, and returns the record. The scratch directory
-does not exist yet, unless an interrupted attempt left it.
+exists only if an interrupted attempt left it.
 """
 
 import json
@@ -21,6 +21,7 @@ from hvil.gate.errors import InputError
 from hvil.gate.files import write_json
 
 REPORT_SECONDS = 0.5
+"""The least time between two reports of progress: a bar needs no more, and an update may take only a millisecond."""
 
 
 def main(work: str) -> None:
@@ -37,19 +38,19 @@ def main(work: str) -> None:
             write_json(job["target"], record)
             shutil.rmtree(scratch, ignore_errors=True)
             _say(channel, {"done": True})
-        except Exception as error:  # whatever it is, the parent has to know
+        except Exception as error:  # the parent has to know of every kind of failure
             _say(channel, {"failure": f"{type(error).__name__}: {error}", "bad_input": isinstance(error, InputError)})
 
 
 def _own_channel() -> IO[str]:
-    """The pipe to the parent; anything that others print goes to standard error instead."""
+    """The pipe to the parent. From now on, what libraries print goes to standard error and does not disturb it."""
     channel = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return channel
 
 
 def _jobs() -> "queue.Queue[dict[str, Any]]":
-    """Jobs as they come. When the input ends, the parent is gone or done, and so is this process, whatever it does."""
+    """A queue that a thread fills with jobs. When the input ends, the parent is gone: the thread ends this process."""
     jobs: queue.Queue[dict[str, Any]] = queue.Queue()
 
     def read() -> None:
@@ -62,6 +63,7 @@ def _jobs() -> "queue.Queue[dict[str, Any]]":
 
 
 def _reporter(channel: IO[str]) -> Callable[[float], None]:
+    """A callback for progress that reports now and then."""
     last = time.monotonic()
 
     def report(share: float) -> None:

@@ -1,19 +1,8 @@
 """The Karel data-efficiency figure: error on programs A to F with 10 to 80 demonstrations."""
 
 from hvil.experiments.experiment import Claim, Experiment
-from hvil.experiments.figures.karel_models import (
-    FLAT,
-    LSTM,
-    MODELS,
-    NOTES,
-    PANELS,
-    POOL,
-    PRESETS,
-    SEEING_LSTM,
-    SETTINGS,
-    THREE_LEVELS,
-    TWO_LEVELS,
-)
+from hvil.experiments.figures import karel_models as karel
+from hvil.experiments.figures.karel_models import FLAT, LSTM, SEEING_LSTM, THREE_LEVELS, TWO_LEVELS
 
 HALF = "on some programs, no error with less than half the LSTM's data"
 LOWER = "generally lower error than the LSTM"
@@ -21,14 +10,14 @@ LOWER = "generally lower error than the LSTM"
 EXPERIMENT = Experiment(
     name="karel-data",
     title="Karel: error against the number of demonstrations",
-    panels=PANELS,
-    models=MODELS,
+    panels=karel.PANELS,
+    models=karel.MODELS,
     sizes=(10, 20, 40, 80),
     runs=10,
     test_traces=100,
-    pool=POOL,
-    settings=SETTINGS,
-    presets=PRESETS,
+    pool=karel.POOL,
+    settings=karel.SETTINGS,
+    presets=karel.PRESETS,
     measures=("error", "error_unseen"),
     claims=(
         Claim(HALF, "half-data", TWO_LEVELS, LSTM, level=0.0, some=True),
@@ -44,5 +33,5 @@ EXPERIMENT = Experiment(
         Claim("on C, 31 procedures do best", "lower", THREE_LEVELS, TWO_LEVELS, panels=("program C",)),
         Claim("(ours) a hierarchy lowers the error", "lower", TWO_LEVELS, FLAT, pooled=True),
     ),
-    notes=NOTES,
+    notes=karel.NOTES,
 )

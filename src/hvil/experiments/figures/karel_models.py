@@ -5,6 +5,7 @@ from typing import Any
 
 from hvil.experiments.best_found import best_found
 from hvil.experiments.experiment import Preset
+from hvil.experiments.figures.common import TRAINING
 
 PANELS = {f"program {letter}": f"karel:{letter}" for letter in "ABCDEF"}
 
@@ -19,19 +20,16 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
     THREE_LEVELS: {"model": "hvil", "call_graph": "tree:5x3"},
 }
 
-SETTINGS = {
+SETTINGS: Mapping[str, Any] = {
+    **TRAINING,
     "hidden": 256,
-    "context": 32,
     "batch_size": 10,
-    "learning_rate": 1e-3,
-    "weight_decay": 1e-3,
-    "entropy_weight": 1.0,
-    "entropy_decay": 0.7,
     "updates": 10_000,
     "entropy_decay_interval": 500,
 }
 
 POOL = 10_000
+"""The number of demonstrations of each program that the paper has."""
 
 PRESETS = {
     "paper": Preset(),

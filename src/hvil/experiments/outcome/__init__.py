@@ -1,1 +1,4 @@
-"""What came out of an experiment: estimates, tables, pictures, verdicts on the claims."""
+"""What an experiment shows: estimates from its records, tables, pictures, and verdicts on its claims.
+
+It runs nothing: the records come from `engine`.
+"""

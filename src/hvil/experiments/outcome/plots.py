@@ -1,5 +1,9 @@
-"""How pictures of experiments look, and how they are saved: the same numbers give the same bytes."""
+"""Draws an experiment as the paper does: one panel a task, error over size, all models in each panel.
 
+The same records always give the same bytes.
+"""
+
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -9,38 +13,101 @@ from typing import Any
 import numpy as np
 
 from hvil.analysis.statistics import Estimate
+from hvil.experiments.experiment import AXES, MEASURES, Experiment
+from hvil.experiments.outcome.results import Results
+from hvil.gate.files import write_atomically
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's colours, which can be told apart by all kinds of colour vision."""
+"""The colours of Okabe and Ito, which people with any kind of colour vision can tell apart."""
 MARKERS = "osD^vPX"
 
 STYLE: Any = {"svg.hashsalt": "hvil", "font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
 
-_DATES = {".png": "Software", ".svg": "Date"}
-"""Metadata that would tell one drawing of the same numbers from another."""
+VARYING_METADATA = {".png": "Software", ".svg": "Date"}
+"""The entry of each format that differs between two drawings of the same numbers; it is left out."""
+
+LOGARITHMIC_RANGE = 8
+"""The axis is logarithmic if the largest number of demonstrations is at least this many times the smallest. Karel's 10,
+20, 40 and 80 have this range; on a linear axis the first three would crowd in its left half."""
 
 
-@contextmanager
-def drawing() -> Iterator[Any]:
-    """Yield matplotlib's `pyplot`, without a display and in our style, whatever the user's own is."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(STYLE)
-        yield plt
+def draw(results: Results, directory: Path) -> list[Path]:
+    """Draw one picture a measure: `NAME` for the first measure, `NAME-MEASURE` for the others."""
+    paths = []
+    for number, measure in enumerate(results.experiment.measures):
+        name = results.experiment.name + (f"-{measure.removeprefix('error_')}" if number else "")
+        paths += draw_measure(results, measure, directory, name)
+    return paths
 
 
-def draw_curve(axes: Any, number: int, label: str, places: Sequence[float], estimates: Sequence[Estimate]) -> None:
-    """The means in per cent with bars for their intervals, in the colour and with the marker of that number."""
+def draw_measure(results: Results, measure: str, directory: Path, name: str) -> list[Path]:
+    """Draw one measure as `NAME.png` and `NAME.svg`."""
+    experiment = results.experiment
+    panels = list(experiment.panels)
+    columns = {1: 1, 2: 2, 4: 2}.get(len(panels), 3)
+    rows = math.ceil(len(panels) / columns)
+    with _pyplot() as plt:
+        size = (6.5, 5.0) if len(panels) == 1 else (4.0 * columns, 3.1 * rows + 0.9)
+        figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", sharex=True)
+        flat = list(grid.flat)
+        for axes, panel in zip(flat, panels, strict=False):
+            _draw_panel(axes, results, panel, measure)
+        for axes in flat[len(panels) :]:
+            axes.set_visible(False)
+        figure.suptitle(experiment.title)
+        for axes in flat[len(panels) - columns : len(panels)]:  # the lowest panel of each column
+            axes.set_xlabel(AXES[experiment.axis].label)  # a label of the whole figure would overlap the legend
+            axes.tick_params(labelbottom=True)
+        figure.supylabel(f"{MEASURES[measure].partition(',')[0]} (%)", fontsize=10)
+        handles, labels = flat[0].get_legend_handles_labels()
+        figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=2 if len(panels) == 1 else min(len(labels), 4),
+            frameon=False,
+            title=_caption(measure, results),
+        )
+        paths = _save(figure, directory, name)
+        plt.close(figure)
+    return paths
+
+
+def _caption(measure: str, results: Results) -> str:
+    runs = max((len(results.values(*position[:3])) for position in results.records), default=0)
+    up_to = "up to " if len(results.records) < results.expected else ""
+    stopped = ", each run at its best evaluation" if measure == "error_best" else ""
+    return f"mean of {up_to}{runs} run{'s' if runs != 1 else ''}, 95% intervals{stopped}"
+
+
+def _draw_panel(axes: Any, results: Results, panel: str, measure: str) -> None:
+    experiment = results.experiment
+    logarithmic = _is_logarithmic(experiment)
+    # Models are drawn slightly apart, so that bars at the same size do not hide each other.
+    width = (max(experiment.sizes) - min(experiment.sizes) or 1) / 100
+    for number, model in enumerate(experiment.models):
+        estimates = {size: results.estimate(panel, model, size, measure) for size in experiment.sizes}
+        points = {size: estimate for size, estimate in estimates.items() if estimate is not None}
+        shift = number - (len(experiment.models) - 1) / 2
+        positions = [size * 1.02**shift if logarithmic else size + shift * width for size in points]
+        _draw_curve(axes, number, model, positions, list(points.values()))
+    axes.set_title(panel, fontsize=10)
+    if logarithmic:
+        axes.set_xscale("log")
+    _set_axes(axes, experiment.sizes)
+
+
+def _is_logarithmic(experiment: Experiment) -> bool:
+    return experiment.axis == "demos" and max(experiment.sizes) >= LOGARITHMIC_RANGE * min(experiment.sizes)
+
+
+def _draw_curve(axes: Any, number: int, label: str, positions: Sequence[float], estimates: Sequence[Estimate]) -> None:
+    """Draw means in per cent, with bars for their intervals, in the colour and with the marker of that number."""
     means = np.array([100 * estimate.mean for estimate in estimates])
     bounds = [estimate.interval or (estimate.mean, estimate.mean) for estimate in estimates]
     low, high = 100 * np.array(bounds).reshape(-1, 2).T
     axes.errorbar(
-        places,
+        positions,
         means,
         yerr=np.maximum(0.0, np.stack([means - low, high - means])),
         color=COLOURS[number % len(COLOURS)],
@@ -53,9 +120,9 @@ def draw_curve(axes: Any, number: int, label: str, places: Sequence[float], esti
     )
 
 
-def set_axes(axes: Any, sizes: Sequence[int]) -> None:
-    """Label the sizes, and no others; begin at zero, with room for the whole of a marker that stands there."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+def _set_axes(axes: Any, sizes: Sequence[int]) -> None:
+    """Label the sizes and nothing else; begin a little below zero, so that a marker at zero is drawn whole."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # here: see `_pyplot`
 
     axes.xaxis.set_major_locator(FixedLocator(list(sizes)))
     axes.xaxis.set_minor_locator(NullLocator())
@@ -64,12 +131,24 @@ def set_axes(axes: Any, sizes: Sequence[int]) -> None:
     axes.grid(alpha=0.3)
 
 
-def save_figure(figure: Any, directory: Path, name: str) -> list[Path]:
+def _save(figure: Any, directory: Path, name: str) -> list[Path]:
     """Write `NAME.png` and `NAME.svg`."""
-    from hvil.gate.files import write_atomically
-
     paths = [directory / f"{name}.png", directory / f"{name}.svg"]
     for path in paths:
-        save = partial(figure.savefig, format=path.suffix[1:], dpi=150, metadata={_DATES[path.suffix]: None})
-        write_atomically(path, save)
+        metadata = {VARYING_METADATA[path.suffix]: None}
+        write_atomically(path, partial(figure.savefig, format=path.suffix[1:], dpi=150, metadata=metadata))
     return paths
+
+
+@contextmanager
+def _pyplot() -> Iterator[Any]:
+    """Yield matplotlib's `pyplot` without a display and in our style, whatever the user's own style is."""
+    import matplotlib  # here, because it takes a while to load, and a sweep on workers does not need it
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        yield plt

@@ -1,6 +1,6 @@
-"""Records of an experiment by their place in the figure, in memory and as JSON lines; means with intervals of them.
+"""The records of an experiment by their position in the figure, in memory and as JSON lines, and means over runs.
 
-Letters: N runs.
+What the numbers say of the claims is the business of `verdicts`.
 """
 
 import json
@@ -14,32 +14,34 @@ import numpy as np
 
 from hvil.analysis.statistics import Estimate, share_estimate
 from hvil.experiments.engine.cells import Cell
-from hvil.experiments.experiment import Experiment, Place
+from hvil.experiments.experiment import Experiment, Position
 from hvil.gate.errors import InputError
-from hvil.gate.files import read_json, write_json, write_text
+from hvil.gate.files import parse_json, read_json, write_json, write_text
+from hvil.gate.settings import from_mapping
 
 RECORDS, EXPERIMENT = "records.jsonl", "experiment.json"
 
 
 @dataclass(frozen=True)
 class Results:
-    """An experiment and what came of it so far."""
+    """An experiment and the records that it has so far."""
 
     experiment: Experiment
-    records: Mapping[Place, Mapping[str, Any]]
+    records: Mapping[Position, Mapping[str, Any]]
     preset: str | None = None
     source: str = ""
     """What `hvil reproduce` was given: a figure's name or a file."""
 
     @cached_property
     def _runs(self) -> dict[tuple[str, str, int], dict[int, Mapping[str, Any]]]:
-        found: dict[tuple[str, str, int], dict[int, Mapping[str, Any]]] = {}
+        """The records of each panel, model and size, by run."""
+        runs: dict[tuple[str, str, int], dict[int, Mapping[str, Any]]] = {}
         for (panel, model, size, run), record in self.records.items():
-            found.setdefault((panel, model, size), {})[run] = record
-        return found
+            runs.setdefault((panel, model, size), {})[run] = record
+        return runs
 
     def values(self, panel: str, model: str, size: int, measure: str = "error") -> dict[int, float]:
-        """What was measured, by run; runs in which it could not be are left out."""
+        """The values of a measure by run; runs that have none are left out."""
         runs = self._runs.get((panel, model, size), {})
         measured = {run: measured_value(record, measure) for run, record in sorted(runs.items())}
         return {run: value for run, value in measured.items() if value is not None}
@@ -57,7 +59,7 @@ class Results:
 
 
 def measured_value(record: Mapping[str, Any], measure: str) -> float | None:
-    """A measure of one record; None if it has none (no test trace was unseen, say)."""
+    """A measure of one record; None if it has none (for example, if no test trace was unseen)."""
     if measure == "error_best":
         return min([float(line["error"]) for line in record["curve"]] + [float(record["error"])])
     value = record.get(measure)
@@ -66,76 +68,99 @@ def measured_value(record: Mapping[str, Any], measure: str) -> float | None:
 
 def collect(
     experiment: Experiment,
-    cells: Mapping[Place, Cell],
+    cells: Mapping[Position, Cell],
     records: Mapping[str, Any],
     preset: str | None = None,
     source: str = "",
 ) -> Results:
-    """Put the records of a sweep (by the key of their cell) in their places."""
-    places = {place: records[cell.key] for place, cell in cells.items() if cell.key in records}
-    return Results(experiment, places, preset, source)
+    """Sort the records of a sweep, which come by the key of their cell, by position."""
+    sorted_records = {position: records[cell.key] for position, cell in cells.items() if cell.key in records}
+    return Results(experiment=experiment, records=sorted_records, preset=preset, source=source)
+
+
+@dataclass(frozen=True)
+class _Head:
+    """The contents of `experiment.json`."""
+
+    source: str
+    preset: str | None
+    experiment: Experiment
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of `records.jsonl`."""
+
+    panel: str
+    model: str
+    size: int
+    run: int
+    record: Mapping[str, Any]
 
 
 def write_results(results: Results, directory: Path) -> None:
-    """The records as JSON lines, in the order of the table, and the table itself."""
+    """Write the table, and the records as JSON lines in the order of the table."""
     head = {"source": results.source, "preset": results.preset, "experiment": results.experiment.to_mapping()}
     write_json(directory / EXPERIMENT, head)
-    lines = [{**place._asdict(), "record": record} for place, record in results.records.items()]
+    lines = [{**position._asdict(), "record": record} for position, record in results.records.items()]
     text = "".join(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in lines)
     write_text(directory / RECORDS, text)
 
 
 def read_results(directory: Path) -> Results:
-    """What `write_results` wrote."""
+    """Read what `write_results` wrote."""
     if not (directory / EXPERIMENT).is_file():
         raise InputError(f"{directory}: has no {EXPERIMENT}; expected a directory that hvil reproduce has written")
     head = _read_head(directory)
-    experiment = Experiment.from_mapping(head["experiment"], str(directory / EXPERIMENT))
-    return Results(experiment, read_records(directory / RECORDS), head["preset"], str(head.get("source")))
+    return Results(
+        experiment=head.experiment,
+        records=read_records(directory / RECORDS),
+        preset=head.preset,
+        source=head.source,
+    )
 
 
 def check_same(directory: Path, experiment: Experiment, preset: str | None) -> None:
-    """Refuse a directory with the results of something else: they would be replaced."""
+    """Refuse a directory with the results of another experiment, which would be replaced."""
     if not (directory / EXPERIMENT).is_file():
         return
     head = _read_head(directory)
-    there, here = (head["experiment"].get("name"), head["preset"]), (experiment.name, preset)
+    there, here = _full_name(head.experiment, head.preset), _full_name(experiment, preset)
     if there != here:
-        told = [name + (f", preset {chosen}" if chosen else "") for name, chosen in (there, here)]
-        raise InputError(f"{directory}: holds the results of {told[0]}; {told[1]} needs another --out")
+        raise InputError(f"{directory}: holds the results of {there}; {here} needs another --out")
 
 
-def _read_head(directory: Path) -> dict[str, Any]:
-    head = read_json(directory / EXPERIMENT)
-    known = isinstance(head, dict) and isinstance(head.get("experiment"), dict)
-    if not known or not isinstance(head.get("preset"), str | None):
-        raise InputError(f"{directory / EXPERIMENT}: not what hvil reproduce writes")
-    return dict(head)
+def _full_name(experiment: Experiment, preset: str | None) -> str:
+    return f"{experiment.name}, preset {preset}" if preset else experiment.name
 
 
-def read_records(path: Path) -> dict[Place, dict[str, Any]]:
-    """The records of a file of JSON lines; none if there is no file."""
-    found: dict[Place, dict[str, Any]] = {}
+def _read_head(directory: Path) -> _Head:
+    path = directory / EXPERIMENT
+    return from_mapping(_Head, read_json(path), str(path), noun="entry")
+
+
+def read_records(path: Path) -> dict[Position, dict[str, Any]]:
+    """Read the records of a file of JSON lines; there are none if there is no file."""
+    records: dict[Position, dict[str, Any]] = {}
     if not path.exists():
-        return found
+        return records
     for number, text in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), 1):
         if not text:
             continue
+        where = f"{path}, line {number}"
+        line = from_mapping(_Line, parse_json(text, where), where, noun="entry")
+        record = dict(line.record)
         try:
-            line = json.loads(text)
-            place = Place(str(line["panel"]), str(line["model"]), int(line["size"]), int(line["run"]))
-            record = line["record"]
-            float(record["error"]), Cell.from_mapping(record["cell"])
+            float(record["error"]), Cell.from_mapping(record["cell"])  # what everybody who reads a record relies on
         except (ValueError, TypeError, KeyError) as error:
-            raise InputError(f"{path}, line {number}: not a record ({type(error).__name__}: {error})") from error
-        found[place] = record
-    return found
+            raise InputError(f"{where}: not a record ({type(error).__name__}: {error})") from error
+        records[Position(panel=line.panel, model=line.model, size=line.size, run=line.run)] = record
+    return records
 
 
 def restore(path: Path, store: Path) -> None:
-    """Give a sweep the records that came with the repository, so that it does not run their cells again."""
+    """Write the records of a file of JSON lines to the store of a sweep, which then does not run their cells again."""
     for record in read_records(path).values():
         target = store / f"{Cell.from_mapping(record['cell']).key}.json"
         if not target.exists():
-            store.mkdir(parents=True, exist_ok=True)
             write_json(target, record)

@@ -1,22 +1,25 @@
-"""The results of an experiment as a page of Markdown: claims beside what was measured, then every number."""
+"""The results of an experiment as a page of Markdown: the claims beside what was measured, then every number.
+
+The verdicts come from `verdicts`, the pictures from `plots`.
+"""
 
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from hvil.analysis.statistics import shown
-from hvil.experiments.experiment import MEASURES
+from hvil.experiments.experiment import AXES, MEASURES
 from hvil.experiments.outcome.results import Results
 from hvil.experiments.outcome.verdicts import Finding
 
 
 def page(results: Results, findings: Sequence[Finding], pictures: Sequence[Path]) -> str:
-    """The whole page.
+    """Write the whole page.
 
     Args:
         results: the records.
-        findings: the claims, judged.
-        pictures: the figures, to be shown.
+        findings: the verdicts on the claims.
+        pictures: the files of the figures.
     """
     experiment = results.experiment
     preset = f" --preset {results.preset}" if results.preset else ""
@@ -59,9 +62,8 @@ def _claims(findings: Sequence[Finding]) -> list[str]:
         if finding.panel:
             lines.append(_row(f"– {finding.panel}", "", finding.measured or "–", finding.verdict))
             continue
-        measure = (
-            "" if claim.measure == "error" else f" ({MEASURES[claim.measure].removeprefix('test traces with an ')})"
-        )
+        measure = MEASURES[claim.measure].removeprefix("test traces with an ")
+        measure = "" if claim.measure == "error" else f" ({measure})"
         where = ", ".join(claim.panels) + (f" with {', '.join(map(str, claim.sizes))}" if claim.sizes else "")
         scope = f"; {where.strip()}" if where else ""
         lines.append(_row(claim.says, f"{of}{measure}{scope}", finding.measured or "–", f"**{finding.verdict}**"))
@@ -71,19 +73,18 @@ def _claims(findings: Sequence[Finding]) -> list[str]:
 def _numbers(results: Results, measure: str) -> list[str]:
     experiment = results.experiment
     lines = [f"### {MEASURES[measure].capitalize()}", ""]
-    head = "training traces" if experiment.axis == "demos" else "percentile"
     lines += [
-        _row("panel", head, *experiment.models),
+        _row("panel", AXES[experiment.axis].heading, *experiment.models),
         "|---|---|" + "---|" * len(experiment.models),
     ]
     for panel in experiment.panels:
         for size in experiment.sizes:
             estimates = [results.estimate(panel, model, size, measure) for model in experiment.models]
-            lines.append(_row(panel, str(size), *(shown(found) if found else "–" for found in estimates)))
+            lines.append(_row(panel, str(size), *(shown(estimate) if estimate else "–" for estimate in estimates)))
     return [*lines, ""]
 
 
 def _row(*cells: str) -> str:
-    """A line of a table; what is in a cell cannot end it."""
+    """A line of a table; the contents of a cell cannot end the cell."""
     escaped = [cell.replace("|", "\\|") for cell in cells]
     return "|" + "".join(f" {cell} |" if cell else " |" for cell in escaped)

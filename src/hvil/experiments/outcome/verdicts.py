@@ -1,9 +1,10 @@
-"""Whether the records bear a claim out: reproduced, not reproduced, or undecided at this number of runs.
+"""Verdicts on claims: reproduced, not reproduced, or undecided at this number of runs.
 
-A verdict is one about the mean over runs, of which a 95% interval is known (Student's). Learners are compared in pairs:
-the same run has the same training set. A claim about several panels, unless it is about their mean, is judged in each;
-it is reproduced if it is in all of them and not reproduced if it fails in one; a claim about some of the panels is
-reproduced if it is in one. Runs that lack a record are left out: the mean of what there is would be one of other sizes.
+A verdict is about the mean over runs, and Student's 95% interval decides it. Two learners are compared run by run,
+because the same run has the same training set. A claim about several panels is judged in each panel, unless it is
+about their mean: it is reproduced if it is reproduced in all of them, and not reproduced if it fails in one. A claim
+about some of the panels is reproduced if it is reproduced in one. A run that lacks a record is left out, because the
+mean over its other records would be a mean over other sizes.
 
 Letters: M models, N runs.
 """
@@ -16,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from hvil.analysis.statistics import Estimate, mean_estimate, share_estimate, shown, student_interval
-from hvil.experiments.experiment import Claim, Place
+from hvil.experiments.experiment import Claim, Position
 from hvil.experiments.outcome.results import Results, measured_value
 
 
@@ -30,26 +31,31 @@ class Verdict(StrEnum):
 
 
 class Finding(NamedTuple):
-    """A claim judged."""
+    """The verdict on a claim."""
 
     claim: Claim
     panel: str
-    """Where; empty for the claim as a whole."""
+    """The panel that the verdict is about; empty for the claim as a whole."""
     verdict: Verdict
     measured: str
-    """Our numbers, in words."""
+    """The numbers that decide, in words."""
 
 
 def judge(claim: Claim, results: Results) -> list[Finding]:
-    """The claim as a whole and, if it is judged in several panels, each of them."""
+    """The verdict on the claim as a whole and, if it is judged in several panels, on each of them."""
     panels = claim.panels or tuple(results.experiment.panels)
     if claim.pooled or len(panels) == 1:
-        return [Finding(claim, "", *_JUDGES[claim.kind](claim, results, panels))]
-    parts = [Finding(claim, panel, *_JUDGES[claim.kind](claim, results, (panel,))) for panel in panels]
+        return [_finding(claim, results, "", panels)]
+    parts = [_finding(claim, results, panel, (panel,)) for panel in panels]
     verdicts = [part.verdict for part in parts]
     counts = ", ".join(f"{name} in {verdicts.count(name)}" for name in Verdict if name in verdicts)
     whole = (disjunction if claim.some else conjunction)(verdicts)
-    return [Finding(claim, "", whole, f"{counts} of {len(panels)}"), *parts]
+    return [Finding(claim=claim, panel="", verdict=whole, measured=f"{counts} of {len(panels)}"), *parts]
+
+
+def _finding(claim: Claim, results: Results, panel: str, panels: Sequence[str]) -> Finding:
+    verdict, measured = _JUDGES[claim.kind](claim, results, panels)
+    return Finding(claim=claim, panel=panel, verdict=verdict, measured=measured)
 
 
 def conjunction(verdicts: Sequence[Verdict]) -> Verdict:
@@ -69,6 +75,7 @@ def disjunction(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 Judged = tuple[Verdict, str]
+"""A verdict, and the numbers that decide it in words."""
 
 
 def _lower(claim: Claim, results: Results, panels: Sequence[str]) -> Judged:
@@ -103,10 +110,14 @@ def _above(claim: Claim, results: Results, panels: Sequence[str]) -> Judged:
 
 
 def _half_data(claim: Claim, results: Results, panels: Sequence[str]) -> Judged:
-    """Some size at which ours is at most the level, while theirs is above it with anything up to twice as much."""
+    """Whether our error is at most the level with less than half the data that theirs needs for it.
+
+    There has to be a size at which our error is at most the level, while theirs is above the level at every size up to
+    the first one that is at least twice as large.
+    """
     (panel,) = panels
     sizes = sorted(claim.sizes or results.experiment.sizes)
-    judged: list[tuple[Verdict, float, str]] = []  # at each size: the verdict, our error, the numbers in words
+    judged: list[tuple[Verdict, float, str]] = []  # for each size: the verdict, our error, the numbers in words
     for size in sizes:
         twice = next((larger for larger in sizes if larger >= 2 * size), None)
         if twice is None:
@@ -121,9 +132,9 @@ def _half_data(claim: Claim, results: Results, panels: Sequence[str]) -> Judged:
         text = f"{mine} with {size}, {claim.theirs} {other} with {twice}"
         judged.append((conjunction([is_at_most(ours, claim.level), *above]), float(ours.mean()), text))
     verdict = disjunction([each for each, _, _ in judged]) if judged else Verdict.NO_RECORDS
-    # Show, of the pairs that speak for the verdict, the one in which ours comes closest.
-    speaking = [(error, text) for each, error, text in judged if each is verdict]
-    return verdict, min(speaking, key=lambda pair: pair[0])[1] if speaking else ""
+    # Several sizes may have this verdict: show the one with our lowest error.
+    deciding = [(error, text) for each, error, text in judged if each is verdict]
+    return verdict, min(deciding, key=lambda pair: pair[0])[1] if deciding else ""
 
 
 _JUDGES: dict[str, Callable[[Claim, Results, Sequence[str]], Judged]] = {
@@ -138,7 +149,7 @@ _JUDGES: dict[str, Callable[[Claim, Results, Sequence[str]], Judged]] = {
 def is_at_most(values: Float[np.ndarray, "N"], level: float) -> Verdict:
     """Whether the mean error is at most the level.
 
-    Errors cannot be negative: at level 0, a single one decides, and no error in any run is what can be asked for.
+    At level 0 the mean is at most the level only if no run has an error, so a single error decides.
     """
     if level <= 0 and values.max() > 0:
         return Verdict.NOT_REPRODUCED
@@ -156,29 +167,29 @@ def _negated(verdict: Verdict) -> Verdict:
 
 
 def _by_run(claim: Claim, results: Results, panels: Sequence[str], models: Sequence[str]) -> Float[np.ndarray, "M N"]:
-    """For each model and each complete run, the mean over the panels and sizes that all of them have a value for."""
-    places = [(panel, size) for panel in panels for size in claim.sizes or results.experiment.sizes]
+    """For each model and each complete run, the mean over the panels and sizes that have a value in all runs."""
+    points = [(panel, size) for panel in panels for size in claim.sizes or results.experiment.sizes]
     records = results.records
     runs = [
         run
         for run in range(results.experiment.runs)
-        if all(Place(panel, model, size, run) in records for panel, size in places for model in models)
+        if all(Position(panel, model, size, run) in records for panel, size in points for model in models)
     ]
     values = [
         [
-            [measured_value(records[Place(panel, model, size, run)], claim.measure) for run in runs]
-            for panel, size in places
+            [measured_value(records[Position(panel, model, size, run)], claim.measure) for run in runs]
+            for panel, size in points
         ]
         for model in models
     ]
     errors = np.array(values, dtype=np.float64)
-    # Where all test traces were seen in training there is no value: leave the place out in all runs.
+    # Where all test traces of a run were seen in training there is no value: leave that point out in all runs.
     measured = ~np.isnan(errors).any(axis=(0, 2))
     return errors[:, measured].mean(axis=1) if measured.any() else np.empty((len(models), 0))
 
 
 def _of_runs(estimate: Estimate, results: Results) -> str:
-    """A remark, if runs were left out or there is but one."""
+    """A remark if runs were left out, or if there is only one."""
     runs = results.experiment.runs
     if estimate.runs == 1:
         return " (1 run)"
