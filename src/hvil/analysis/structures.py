@@ -14,15 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Int
 
-from hvil.analysis.evaluation import InfersStructure
 from hvil.data.annotations import Annotations
 from hvil.data.formats.parquet_writer import write_parquet
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
-from hvil.learners.learner import Learner, Structure
+from hvil.learners.learner import InfersStructure, Learner, Structure
 from hvil.machine.callgraph import CallGraph
-
-AT_ONCE = 256
 
 
 class Segments(NamedTuple):
@@ -48,10 +45,11 @@ def infer(learner: Learner, traces: Traces, rng: np.random.Generator | None = No
         raise InputError("this learner infers no call structure (an LSTM, a feed-forward network or a Stack-RNN)")
     traces = replace(traces, annotations=None)
     parts = []
-    for first in range(0, len(traces), AT_ONCE):
-        group = traces[first : first + AT_ONCE]
+    first = 0
+    for group in traces.parts():
         part = _exactly(learner, group, rng) if exact else learner.infer(group, rng)
         parts.append(part._replace(trace=part.trace + first))
+        first += len(group)
     return Structure(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 

@@ -1,4 +1,4 @@
-"""What the trainer knows of a learner, and what everyone may do with a policy. Models live in `models/`."""
+"""What the trainer knows of a learner, and what everyone may do with a policy: protocols, no learner."""
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -44,6 +44,22 @@ class Learner(Protocol):
         """The current policy; it shares the weights and must not be used while they change."""
 
 
+@runtime_checkable
+class HasLikelihood(Protocol):
+    """A learner or policy that knows how likely a trace is."""
+
+    def log_likelihood(self, traces: Traces) -> Float[np.ndarray, "N"]:
+        """`log p(x)` of each trace."""
+
+
+@runtime_checkable
+class HasElbo(Protocol):
+    """A learner that bounds the likelihood of traces from below."""
+
+    def elbo(self, traces: Traces, rng: np.random.Generator) -> float:
+        """An estimate of the ELBO, summed over the traces."""
+
+
 class Structure(NamedTuple):
     """Sampled or most likely PHP steps of a set of traces, flat, in the order they are taken."""
 
@@ -56,3 +72,11 @@ class Structure(NamedTuple):
     """Height of the stack before the step; 1 for the root alone."""
     choice: Int[np.ndarray, "steps"]
     log_q: Float[np.ndarray, "steps"]
+
+
+@runtime_checkable
+class InfersStructure(Protocol):
+    """A learner that infers the call structure of a trace."""
+
+    def infer(self, traces: Traces, rng: np.random.Generator | None = None) -> Structure:
+        """The PHP steps of the traces: sampled with a generator, else the most likely at each step."""
