@@ -5,12 +5,11 @@ import json
 
 import numpy as np
 import pytest
-import torch
 from rich.console import Console
 
 from hvil.analysis.boundaries import annotated_boundaries, boundary_score, inferred_boundaries, score
-from hvil.analysis.evaluation import contained, evaluate
-from hvil.analysis.rollouts import roll_out
+from hvil.analysis.episodes import CUT, record
+from hvil.analysis.evaluation import Evaluation, Share, contained, evaluate
 from hvil.data.tasks import find_task
 from hvil.data.traces import Annotations, Traces
 from hvil.gate.errors import InputError
@@ -84,6 +83,29 @@ def test_json_and_table_have_the_keys_that_others_rely_on():
     console = Console(file=io.StringIO(), width=100)
     console.print(evaluation.table("lstm"))
     assert "50.0%  [9.5%, 90.5%]  of 2" in console.file.getvalue()
+    assert repr(evaluation).splitlines()[1].split(maxsplit=1) == ["error", "50.0%  [9.5%, 90.5%]  of 2"]
+
+
+@pytest.mark.parametrize(
+    ("shares", "in_use"), [((1.0, 0.0, 0.0), 1.0), ((0.5, 0.0, 0.5), 2.0), ((1 / 3, 1 / 3, 1 / 3), 3.0), ((), None)]
+)
+def test_procedures_in_use_shows_a_collapsed_latent(shares, in_use):
+    error = Share.of(np.array([True]))
+    assert error is not None
+    evaluation = Evaluation(error, None, procedures={f"p{i}": share for i, share in enumerate(shares)})
+    assert evaluation.procedures_in_use == pytest.approx(in_use)
+    assert evaluation.to_mapping()["procedures_in_use"] == pytest.approx(in_use)
+    assert ("procedures in use (perplexity)" in repr(evaluation)) is (in_use is not None)
+
+
+def test_without_a_task_a_policy_is_run_along_the_traces_up_to_the_first_error():
+    traces = traces_of([0, 1], [0, 0], [1], [0, 1, 1])
+    episodes = record(Always([0, 1]), traces)
+    assert episodes.success.tolist() == [True, False, False, False]
+    assert episodes.wrong.tolist() == [False, True, True, True]
+    assert [result.ending for result in episodes.results] == ["returned", "left", "left", "left"]
+    assert np.split(episodes.emitted, episodes.row_offsets[1:-1])[1].tolist() == [0, 1]
+    assert episodes.emitted[-1] == len(ACTIONS)
 
 
 def test_other_actions_than_the_policys_are_refused():
@@ -99,23 +121,26 @@ def test_roll_outs_know_success_from_repeating_the_teacher():
     assert len(pairs) > 64
     numbers = pairs.metadata["list"][:, :2]
     ptr2_right, swap = test.action_names.index("ptr2_right"), test.action_names.index("swap")
-    swapped = roll_out(Always([ptr2_right, swap], bubblesort.action_names), bubblesort, pairs)
+    swapped = record(Always([ptr2_right, swap], bubblesort.action_names), pairs, bubblesort)
     np.testing.assert_array_equal(swapped.success, numbers[:, 0] >= numbers[:, 1])
     assert swapped.wrong.all()
-    assert (swapped.steps == 3).all()
+    assert (np.diff(swapped.row_offsets) == 3).all()
+    assert swapped.steps is None
     teacher = pairs[0].actions.tolist()
-    repeated = roll_out(Always(teacher, bubblesort.action_names), bubblesort, pairs)
+    repeated = record(Always(teacher, bubblesort.action_names), pairs, bubblesort, details=False)
     assert repeated.wrong.tolist() == [trace.actions.tolist() != teacher for trace in pairs]
     assert not repeated.success[~repeated.success & ~repeated.wrong].any()
 
 
 def test_a_roll_out_without_end_is_cut_and_counts_as_wrong():
     bubblesort = find_task("bubblesort:2-3")
-    endless = roll_out(Always([0] * 10_000, bubblesort.action_names), bubblesort, bubblesort.demonstrations(3, 0), 20)
+    policy = Always([0] * 10_000, bubblesort.action_names)
+    endless = record(policy, bubblesort.demonstrations(3, 0), bubblesort, limit=20)
     assert endless.truncated.all()
     assert endless.wrong.all()
     assert not endless.success.any()
-    assert endless.steps.tolist() == [20] * 3
+    assert endless.emitted.tolist() == [*[0] * 20, CUT] * 3
+    assert np.diff(endless.row_offsets).tolist() == [21] * 3
 
 
 def steps_of(traces: Traces, graph, structures: list[tuple[int, ...]]) -> Steps:
@@ -186,7 +211,7 @@ def test_teacher_forced_error_is_the_roll_out_error(model, name, settings):
     train(learner, training, TrainingSettings(updates=updates, learning_rate=1e-2))
     policy = learner.policy()
     wrong = policy.wrong(test)
-    rolled_out = roll_out(policy, domain, test)
+    rolled_out = record(policy, test, domain, details=False)
     np.testing.assert_array_equal(wrong, rolled_out.wrong)
     assert rolled_out.success[~wrong].all()
     assert 0 < wrong.mean() < 1 or model == "feedforward"
@@ -196,8 +221,7 @@ def test_a_learner_that_infers_structure_is_scored_on_it():
     domain = find_task("bubblesort")
     training = domain.demonstrations(5, 0)
     config = Config.of(training, domain.default_call_graph, HvilSettings(hidden=8, context=4))
-    with torch.random.fork_rng(devices=[]):
-        learner = build(config)
+    learner = seeded(0, lambda: build(config))
     evaluation = evaluate(learner, training, task=domain, procedures=config.graph.procedures)
     assert evaluation.php_steps_per_action is not None
     assert evaluation.php_steps_per_action > 1

@@ -4,22 +4,26 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from countdown import CountdownTask
+from scripted_run import hostile_traces, scripted_run, without_task
 
 import hvil
-from hvil.analysis.report import LARGEST, report_page, write_report
+from hvil.analysis.episodes import record
+from hvil.analysis.explain import Explanation
+from hvil.analysis.report import RunFacts, report_page
 from hvil.analysis.report.content import curves_content
-from hvil.analysis.report.episodes import Episode, chosen, count_calls, play, with_distributions
+from hvil.analysis.report.distributions import with_distributions
+from hvil.analysis.report.episodes import Episode, count_calls, each_episode, selected
 from hvil.analysis.report.page import embedded, page
 from hvil.analysis.report.pictures import album
 from hvil.cli.main import main
+from hvil.data.tasks import DOMAINS, find_task
 from hvil.machine import reference
 from hvil.training.run import Run
-from scripted_run import hostile_traces, scripted_run, without_task
 
 HOSTILE = "</script><script>alert(\"x\")</script><img src=x onerror='alert(1)'>"
 
@@ -34,72 +38,93 @@ def contents(html: str) -> dict[str, Any]:
 def episodes_of(run: Run) -> list[Episode]:
     traces, task = run.data.test, run.data.task
     assert traces is not None
+    policy = run.policy
     return [
-        with_distributions(episode, run.learner, traces)
-        for episode in play(run.policy, traces, task, range(len(traces)))
+        with_distributions(episode, run.learner, policy, traces[episode.trace], run.config)
+        for episode in each_episode(record(policy, traces, task), traces)
     ]
+
+
+def explanation(source: str, **agreements: float) -> Explanation:
+    """A program as `explain` gives it, as far as a report looks at it."""
+    made = object.__new__(Explanation)
+    made.__dict__.update({"source": source, "lines": len(source.splitlines()), **agreements})
+    return made
+
+
+def page_of(run: Run, **facts: Any) -> dict[str, Any]:
+    """The data of a run's page, without an explanation."""
+    traces = run.data.test or run.data.training
+    task = run.data.task if traces.metadata else None
+    return contents(report_page(RunFacts("run", run.config, **facts), run.learner, traces, task).html)
 
 
 def test_a_recorded_episode_replays_on_the_reference_machine() -> None:
     run, _ = scripted_run(None)
     graph = run.config.graph
     for episode in episodes_of(run):
-        moments = reference.replay(graph, episode.actions, [step.choice for step in episode.steps])
-        for moment, step in zip(moments, episode.steps, strict=True):
-            assert (step.time, step.depth) == (moment.time, len(moment.stack))
-            assert moment.stack[-1] == (step.procedure, step.counter, step.last)
+        steps = episode.steps
+        assert steps is not None
+        moments = reference.replay(graph, episode.actions, episode.choices)
+        assert [(moment.time, len(moment.stack)) for moment in moments] == list(
+            zip(episode.times, steps.depth.tolist(), strict=True)
+        )
+        frames = zip(steps.procedure.tolist(), steps.counter.tolist(), steps.last.tolist(), strict=True)
+        assert [moment.stack[-1] for moment in moments] == list(frames)
 
 
 def test_success_and_divergence_are_told_apart() -> None:
     run, _ = scripted_run(None)
     episodes = episodes_of(run)
-    assert [e.success for e in episodes] == [True, False, True, False, True, True]
+    assert [e.result.success for e in episodes] == [True, False, True, False, True, True]
     for episode in episodes:
-        assert (episode.divergence is None) is (episode.actions == episode.teacher)
+        assert (episode.divergence is None) is (episode.emitted == episode.teacher)
 
 
 def test_posterior_is_shown_only_while_the_episode_is_on_the_teachers_trace() -> None:
     run, _ = scripted_run(None)
     for episode in episodes_of(run):
-        for step in episode.steps:
-            on_trace = episode.divergence is None or step.time <= episode.divergence
-            assert (step.posterior is not None) is on_trace
-            if step.posterior is not None:
-                assert np.nansum(step.posterior) == pytest.approx(1, abs=1e-5)
-                if episode.divergence is None or step.time < episode.divergence:
-                    assert np.isfinite(step.posterior[step.choice])
+        assert episode.posterior is not None
+        until = len(episode.teacher) if episode.divergence is None else episode.divergence
+        for time, choice, q in zip(episode.times, episode.choices, episode.posterior, strict=True):
+            assert np.isfinite(q).any() == (time <= until)
+            if time <= until:
+                assert np.nansum(q) == pytest.approx(1, abs=1e-5)
+            if time < until:
+                assert np.isfinite(q[choice])
 
 
-def test_watching_takes_the_steps_of_acting() -> None:
-    run, known = scripted_run(None)
-    policy, watched = (type(run.learner).__mro__[1].policy(run.learner) for _ in range(2))
-    environment = known.environment()
-    observation, _ = environment.reset(seed=0)
-    for _ in range(30):
-        steps = watched.watch(observation)
-        action = policy.act(observation)
-        assert action == steps[-1].choice
-        assert policy.stack == watched.stack
-        assert np.nansum(steps[-1].probabilities) == pytest.approx(1, abs=1e-5)
-        if action == len(policy.action_names):
-            break
-        observation, *_ = environment.step(action)
+@pytest.mark.parametrize("model", ["hvil", "lstm"])
+def test_recording_the_steps_changes_no_action_and_p_favours_each_choice(model: str) -> None:
+    task = find_task("karel:F")
+    traces = task.demonstrations(20, seed=0)
+    run = hvil.fit(traces, test=traces, model=model, updates=5, hidden=16, context=4, units=8, layers=1)
+    policy = run.policy
+    with_steps, without = record(policy, traces, task), record(policy, traces, task, details=False)
+    np.testing.assert_array_equal(with_steps.emitted, without.emitted)
+    np.testing.assert_array_equal(with_steps.success, without.success)
+    for episode in episodes_of(run)[:5]:
+        assert episode.policy is not None
+        np.testing.assert_allclose(np.nansum(episode.policy, axis=1), 1, atol=1e-5)
+        np.testing.assert_array_equal(np.nanargmax(episode.policy, axis=1), episode.choices)
 
 
 def test_calls_are_counted_over_all_episodes() -> None:
     run, _ = scripted_run(None, mistakes=())
     graph = run.config.graph
-    episodes = episodes_of(run)
-    counts = count_calls(episodes, graph.calls, graph.terminate)
-    assert sum(counts.acts.values()) == sum(len(e.actions) for e in episodes)
-    returns = sum(step.choice == graph.terminate for e in episodes for step in e.steps)
-    assert sum(counts.calls.values()) == returns - len(episodes)
+    assert run.data.test is not None
+    recorded = record(run.policy, run.data.test, run.data.task)
+    assert recorded.steps is not None
+    counts = count_calls(recorded.steps, graph)
+    assert sum(counts.acts.values()) == (recorded.emitted < graph.terminate).sum()
+    returns = (recorded.steps.choice == graph.terminate).sum()
+    assert sum(counts.calls.values()) == returns - len(recorded)
 
 
 def test_a_success_and_a_failure_come_first() -> None:
     run, _ = scripted_run(None)
-    shown = chosen(episodes_of(run), 4)
-    assert [e.success for e in shown[:2]] == [True, False]
+    shown = selected(episodes_of(run), 4)
+    assert [e.result.success for e in shown[:2]] == [True, False]
     assert len({e.trace for e in shown}) == 4
 
 
@@ -116,16 +141,17 @@ def test_pictures_are_kept_once_and_follow_the_actions() -> None:
     assert few.at[-1] == []
 
 
-def test_the_page_is_one_file_with_everything_in_it(tmp_path: Path) -> None:
+def test_the_page_is_one_file_with_everything_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, _ = scripted_run(tmp_path)
     (tmp_path / "evaluation.json").write_text('{"error": 0.25, "error_interval": [0.1, 0.5], "traces": 8}')
     lines = [{"update": i, "seconds": i, "error": 1 / i, "elbo": -3.0 * i} for i in range(1, 6)]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    program = SimpleNamespace(source="def run():\n    pass\n", lines=2, policy_agreement=1.0, teacher_agreement=0.5)
-    path, made = write_report(run, program=program)
+    program = explanation("def run():\n    pass\n", policy_agreement=1.0, teacher_agreement=0.5)
+    monkeypatch.setattr("hvil.training.run.Run.explain", lambda run: program)
+    path, made = run.report()
     html = path.read_text(encoding="utf-8")
     assert path == tmp_path / "report.html"
-    assert path.stat().st_size < LARGEST
+    assert path.stat().st_size < 5_000_000
     assert "@@" not in html
     assert not re.search(r"(?:src|href)=[\"'](?!#|data:)", html)
     assert "default-src 'none'" in html
@@ -161,21 +187,21 @@ def test_names_from_data_cannot_leave_their_place() -> None:
 def test_traces_without_an_environment_are_followed_up_to_the_first_error(tmp_path: Path) -> None:
     traces = hostile_traces(HOSTILE)
     run = hvil.fit(traces, "chain:2", out=tmp_path / "run", updates=3, hidden=4, context=4, batch_size=4)
-    data = contents(report_page(run).html)
+    data = page_of(run)
     assert data["pictures"] == []
     assert data["task"] == HOSTILE
     assert {len(e["pictures"]) for e in data["episodes"]} == {0}
     for episode in data["episodes"]:
         assert episode["success"] is (episode["divergence"] is None)
         assert ("left the trace" in episode["ending"]) is not episode["success"]
-    reloaded = contents(report_page(hvil.load(tmp_path / "run")).html)
+    reloaded = page_of(hvil.load(tmp_path / "run"))
     assert reloaded["episodes"] == data["episodes"]
 
 
 def test_a_policy_without_procedures_has_a_distribution_and_no_graph() -> None:
     traces = without_task(hostile_traces("x"))
     run = hvil.fit(traces, model="lstm", updates=3, units=4, layers=1, batch_size=4)
-    data = contents(report_page(run).html)
+    data = page_of(run)
     assert data["graph"] is None
     for episode in data["episodes"]:
         for choice, probabilities in episode["steps"]:
@@ -192,9 +218,9 @@ def test_long_curves_are_thinned_and_gaps_left_out() -> None:
 
 def test_a_report_stays_small_whatever_the_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
     run, _ = scripted_run(None, count=8, mistakes=range(4), lengths="5-6")
-    monkeypatch.setattr("hvil.analysis.report.PICTURES", 60_000)
-    monkeypatch.setattr("hvil.analysis.report.STEPS", 40_000)
-    data = contents(report_page(run).html)
+    monkeypatch.setattr("hvil.analysis.report.report.PICTURE_BYTES", 60_000)
+    monkeypatch.setattr("hvil.analysis.report.report.STEP_BYTES", 40_000)
+    data = page_of(run)
     assert 1 <= len(data["episodes"]) < 8
     assert sum(map(len, data["pictures"])) < 65_000
     assert data["episodes"][0]["pictures"]
@@ -211,6 +237,20 @@ def test_the_command_writes_the_report(tmp_path: Path, capsys: pytest.CaptureFix
     assert said["episodes"] == 3
 
 
+def test_a_domain_without_pictures_has_a_report_without_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(DOMAINS._registered, "countdown", CountdownTask)
+    run = tmp_path / "run"
+    flags = ["--demos", "20", "--updates", "2", "--hidden", "4", "--context", "4", "--test-traces", "10"]
+    assert main(["fit", "countdown", *flags, "--out", str(run), "--json"]) == 0
+    assert main(["report", str(run), "--json"]) == 0
+    data = contents((run / "report.html").read_text(encoding="utf-8"))
+    assert (data["task"], data["played"], data["pictures"]) == ("countdown", 10, [])
+    assert not data["facts"]["led"]
+    assert capsys.readouterr().err == ""
+
+
 def test_only_programs_that_can_be_read_are_shown_for_data_without_a_task(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,10 +259,8 @@ def test_only_programs_that_can_be_read_are_shown_for_data_without_a_task(
     capsys.readouterr()
 
     def shown(lines: int, agreement: float) -> bool:
-        program = SimpleNamespace(
-            source="act()\n", lines=lines, policy_agreement=agreement, teacher_agreement=agreement
-        )
-        monkeypatch.setattr("hvil.analysis.explain.explain", lambda run: program)
+        program = explanation("act()\n" * lines, policy_agreement=agreement, teacher_agreement=agreement)
+        monkeypatch.setattr("hvil.training.run.Run.explain", lambda run: program)
         assert main(["report", str(tmp_path / "run"), "--json"]) == 0
         return bool(json.loads(capsys.readouterr().out)["program"])
 

@@ -8,14 +8,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from scripted_run import hostile_traces, scripted_run
 
 import hvil
-from hvil.analysis.report import report_page, write_report
-from scripted_run import hostile_traces, scripted_run
+from hvil.analysis.explain import Explanation
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -70,8 +69,11 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"update": i, "seconds": i, "error": 1 / i, "training_error": 0.5 / i, "elbo": -9 / i} for i in range(1, 9)
     ]
     (directory / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    program = SimpleNamespace(source=PROGRAM, lines=3, policy_agreement=1.0, teacher_agreement=0.5)
-    return write_report(run, program=program)[0]
+    program = object.__new__(Explanation)
+    program.__dict__.update({"source": PROGRAM, "lines": 3, "policy_agreement": 1.0, "teacher_agreement": 0.5})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hvil.training.run.Run.explain", lambda run: program)
+        return run.report()[0]
 
 
 class Opened:
@@ -283,8 +285,7 @@ def test_hostile_names_are_shown_as_text(browser: "Browser", tmp_path: Path, mod
     traces = hostile_traces(HOSTILE)
     graph = {"root": HOSTILE, "procedures": {HOSTILE: {"calls": ["<b>sub</b>"]}, "<b>sub</b>": {}}}
     run = hvil.fit(traces, graph, model=model, updates=2, hidden=4, context=4, units=4, batch_size=4)
-    path = tmp_path / "report.html"
-    path.write_text(report_page(run).html, encoding="utf-8")
+    path, _ = run.report(tmp_path / "report.html")
     opened = Opened(browser, path, "desktop")
     page = opened.page
     assert page.evaluate("window.broken") is None

@@ -1,6 +1,6 @@
 """A run whose policy follows the teacher's own call structure, but for chosen mistakes: a report without training."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,46 +12,57 @@ from hvil.data.tasks import Task, find_task
 from hvil.data.traces import Traces
 from hvil.learners.config import Config
 from hvil.learners.hvil import HvilLearner
-from hvil.learners.networks.runner import PhpStep, ProcedurePolicy
+from hvil.learners.networks.runner import ProcedurePolicy
 from hvil.learners.settings import HvilSettings
 from hvil.machine import reference
+from hvil.machine.batched import Tops
 from hvil.training.run import Run
+
+PTR1_RIGHT, SWAP = 1, 4
 
 
 class ScriptedPolicy(ProcedurePolicy):
-    """Takes the annotated steps of one trace after another; where told so, it swaps instead and goes on."""
+    """Takes the annotated steps of given traces, played side by side; where told so, it swaps instead and goes on."""
 
     def __init__(self, learner: HvilLearner, traces: Traces, mistakes: Sequence[int]) -> None:
-        self.traces, self.mistakes, self.episode = traces, mistakes, -1
         super().__init__(learner.policy_network)
+        self._turns = self._schedule([self._script(trace, i in mistakes) for i, trace in enumerate(traces)])
+        self._said: dict[tuple[Any, ...], int] = {}
 
-    def reset(self, count: int | None = None, seed: int = 0) -> None:
-        super().reset(count, seed)
-        # The constructor resets too, before the first episode.
-        self.episode = min(self.episode + 1, len(self.traces))
-        self.script: list[int] = []
-        self.now = reference.start(self.graph)
-        if self.episode:
-            trace = self.traces[self.episode - 1 : self.episode]
-            assert trace.annotations is not None
-            stacks, kept = trace.annotations.stacks, trace.annotations.kept
-            names = [self.graph.procedures.index(name) for name in trace.annotations.procedures]
-            rows = [[names[p] for p in row if p >= 0] for row in stacks]
-            self.script = list(reference.structure_from_stacks(self.graph, trace.actions.tolist(), rows, kept.tolist()))
+    def _script(self, trace: Traces, mistaken: bool) -> list[list[int]]:
+        """The steps of each time."""
+        assert trace.annotations is not None
+        names = [self.graph.procedures.index(name) for name in trace.annotations.procedures]
+        rows = [[names[p] for p in row if p >= 0] for row in trace.annotations.stacks]
+        kept = trace.annotations.kept.tolist()
+        times: list[list[int]] = [[]]
+        for choice in reference.structure_from_stacks(self.graph, trace.actions.tolist(), rows, kept):
+            times[-1].append(SWAP if mistaken and choice == PTR1_RIGHT else choice)
+            if choice < self.graph.terminate:
+                times.append([])
+        return times
 
-    def watch(self, observation: np.ndarray) -> list[PhpStep]:
-        steps: list[PhpStep] = []
-        while self.script and not (steps and steps[-1].choice < self.graph.terminate):
-            choice = self.script.pop(0)
-            possible = reference.policy_steps(self.graph, self.now)
-            if choice == 1 and self.episode - 1 in self.mistakes:
-                choice = 4
-            probabilities = np.full(self.graph.step_count, np.nan)
-            probabilities[possible] = 0.1 / max(1, len(possible) - 1)
-            probabilities[choice] = 0.9
-            steps.append(PhpStep(self.now[-1], len(self.now), choice, probabilities))
-            self.now = reference.step(self.graph, self.now, choice)
-        return steps
+    @staticmethod
+    def _schedule(scripts: list[list[list[int]]]) -> Iterator[list[int]]:
+        """The choices that are asked for together: of all episodes that still have a step to take at a time."""
+        for time in range(max(map(len, scripts))):
+            steps = [script[time] for script in scripts if time < len(script)]
+            for turn in range(max(map(len, steps))):
+                yield [each[turn] for each in steps if turn < len(each)]
+
+    def choices(self, features: np.ndarray, tops: Tops) -> np.ndarray:
+        choices = next(self._turns)
+        for row, frame, choice in zip(features, zip(*tops, strict=True), choices, strict=True):
+            self._said[row.tobytes(), frame] = choice
+        return np.array(choices)
+
+    def probabilities(self, features: np.ndarray, tops: Tops) -> np.ndarray:
+        """0.9 for what was said last in the same situation; the rest is shared."""
+        possible = self.network.possible(tops.procedure, tops.counter, tops.depth)
+        shared = np.where(possible, 0.1 / np.maximum(1, possible.sum(axis=1, keepdims=True) - 1), np.nan)
+        for i, (row, frame) in enumerate(zip(features, zip(*tops, strict=True), strict=True)):
+            shared[i, self._said[row.tobytes(), frame]] = 0.9
+        return shared
 
 
 class ScriptedLearner(HvilLearner):

@@ -1,7 +1,7 @@
-"""What a learner achieved: errors along teacher traces and in roll-outs, likelihood, and the structure it found.
+"""What a learner achieves: errors along teacher traces and in roll-outs, likelihood, and the call structure it infers.
 
-Measures one run; `statistics` puts runs together. Learners are asked for what they offer: a policy always, the
-likelihood and the inferred call structure where they have them.
+One learner on one set of traces; `statistics` puts several runs together. Every learner has a policy; the likelihood
+and the call structure are measured where a learner offers them.
 
 Letters: N traces.
 """
@@ -15,7 +15,7 @@ from jaxtyping import Bool
 from rich.table import Table
 
 from hvil.analysis.boundaries import BoundaryScore, boundary_score
-from hvil.analysis.rollouts import roll_out
+from hvil.analysis.episodes import record
 from hvil.analysis.statistics import Interval, proportion_interval
 from hvil.analysis.structures import infer
 from hvil.data.tasks import Task
@@ -24,6 +24,8 @@ from hvil.gate.errors import InputError
 from hvil.learners.learner import HasElbo, HasLikelihood, InfersStructure, Learner, Policy
 
 TOLERANCES = (0, 1)
+"""How many actions an inferred boundary may be away from the annotated one. A call may begin before or after an action
+that fits both procedures, so the score with one action of tolerance is shown beside the exact one."""
 
 
 @dataclass(frozen=True)
@@ -33,26 +35,28 @@ class Share:
     value: float
     interval: Interval
     count: int
-    """Of how many traces."""
+    """How many traces it is a share of."""
 
     @staticmethod
     def of(flags: Bool[np.ndarray, "N"]) -> "Share | None":
-        """The share of true flags; None if there are none at all."""
+        """The share of true flags; None if there are no flags."""
         if not len(flags):
             return None
-        return Share(float(flags.mean()), proportion_interval(int(flags.sum()), len(flags)), len(flags))
+        return Share(
+            value=float(flags.mean()), interval=proportion_interval(int(flags.sum()), len(flags)), count=len(flags)
+        )
 
     def __str__(self) -> str:
         low, high = self.interval
         return f"{self.value:.1%}  [{low:.1%}, {high:.1%}]  of {self.count}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """One learner on one set of test traces."""
 
     error: Share
-    """Traces with at least one wrong action, greedy, the ∅ at the end included."""
+    """Traces with at least one wrong action of the greedy policy, the ∅ at the end included."""
     error_unseen: Share | None
     """The same, of the traces that are not in the training set."""
     rollout_error: Share | None = None
@@ -64,9 +68,19 @@ class Evaluation:
     php_steps_per_action: float | None = None
     """PHP steps of the inferred structure for each action of the traces."""
     procedures: Mapping[str, float] = field(default_factory=dict)
-    """Share of the PHP steps that each procedure takes."""
+    """Share of the inferred PHP steps that each procedure takes."""
     boundaries: Mapping[int, BoundaryScore] = field(default_factory=dict)
     """Agreement with the annotated structure, by tolerance."""
+
+    @property
+    def procedures_in_use(self) -> float | None:
+        """The perplexity `exp(−Σ s·log s)` of the procedures' shares `s` of the PHP steps.
+
+        It is the number of procedures if all take equally many steps, and 1 if one procedure takes them all: then the
+        call structure means nothing. None for a learner without procedures.
+        """
+        shares = np.array([share for share in self.procedures.values() if share > 0])
+        return float(np.exp(-(shares * np.log(shares)).sum())) if len(shares) else None
 
     def to_mapping(self) -> dict[str, Any]:
         """The form of `evaluation.json`: shares as numbers, their intervals and counts beside them."""
@@ -79,27 +93,40 @@ class Evaluation:
         result["log_likelihood"] = self.log_likelihood
         result["php_steps_per_action"] = self.php_steps_per_action
         result["procedures"] = dict(self.procedures)
-        result["boundaries"] = {str(t): score._asdict() for t, score in self.boundaries.items()}
+        result["procedures_in_use"] = self.procedures_in_use
+        result["boundaries"] = {str(tolerance): score._asdict() for tolerance, score in self.boundaries.items()}
         return result
 
-    def table(self, title: str = "") -> Table:
-        """The same for the terminal."""
-        table = Table("measure", "value", title=title or None)
-        table.add_row("error", str(self.error))
-        table.add_row("error, unseen traces", str(self.error_unseen or "all traces are in the training set"))
+    def rows(self) -> list[tuple[str, str]]:
+        """Each measure that there is, in words."""
+        rows = [("error", str(self.error))]
+        rows.append(("error, unseen traces", str(self.error_unseen or "all traces are in the training set")))
         if self.rollout_success is not None:
-            table.add_row("roll-outs: success", str(self.rollout_success))
-            table.add_row("roll-outs: error", str(self.rollout_error))
+            rows.append(("roll-outs: success", str(self.rollout_success)))
+            rows.append(("roll-outs: error", str(self.rollout_error)))
         if self.log_likelihood is not None:
-            table.add_row("log-likelihood of a trace", f"{self.log_likelihood:.3f}")
+            rows.append(("log-likelihood of a trace", f"{self.log_likelihood:.3f}"))
         if self.php_steps_per_action is not None:
-            table.add_row("PHP steps per action", f"{self.php_steps_per_action:.2f}")
-        for name, share in self.procedures.items():
-            table.add_row(f"PHP steps of {name}", f"{share:.1%}")
+            rows.append(("PHP steps per action", f"{self.php_steps_per_action:.2f}"))
+        if self.procedures_in_use is not None:
+            rows.append(("procedures in use (perplexity)", f"{self.procedures_in_use:.2f} of {len(self.procedures)}"))
+        rows += [(f"PHP steps of {name}", f"{share:.1%}") for name, share in self.procedures.items()]
         for tolerance, (precision, recall, f1) in self.boundaries.items():
             text = f"{f1:.2f}  (precision {precision:.2f}, recall {recall:.2f})"
-            table.add_row(f"boundary F1, tolerance {tolerance}", text)
+            rows.append((f"boundary F1, tolerance {tolerance}", text))
+        return rows
+
+    def table(self, title: str = "") -> Table:
+        """The measures as a table for the terminal."""
+        table = Table("measure", "value", title=title or None)
+        for row in self.rows():
+            table.add_row(*row)
         return table
+
+    def __repr__(self) -> str:
+        rows = self.rows()
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(["Evaluation:", *(f"  {name:<{width}}  {value}" for name, value in rows)])
 
 
 def evaluate(
@@ -114,7 +141,7 @@ def evaluate(
     Args:
         learner: with its current weights.
         traces: what to test on.
-        training: the training set, to tell seen traces from unseen ones; None: all are unseen.
+        training: the training set, to tell seen traces from unseen ones; None: all traces are unseen.
         task: where to roll out; None: no roll-outs.
         procedures: names of the procedures, for learners that infer a structure.
     """
@@ -128,19 +155,22 @@ def evaluate(
     return Evaluation(
         error=error,
         error_unseen=Share.of(wrong[unseen]),
-        log_likelihood=_likelihood(learner, policy, traces),
-        **(_rolled_out(policy, task, traces) if task is not None else {}),
+        log_likelihood=_log_likelihood(learner, policy, traces),
+        **(_roll_outs(policy, task, traces) if task is not None else {}),
         **(_structure(learner, traces, procedures) if isinstance(learner, InfersStructure) else {}),
     )
 
 
 def held_out_score(learner: Learner, traces: Traces) -> float:
-    """How likely held-out traces are, in nats an action (∅ counted): their likelihood where known, else the ELBO."""
+    """How likely held-out traces are, in nats an action, ∅ counted as one.
+
+    It is the likelihood where the policy knows it, else the ELBO, else minus the error.
+    """
     policy = learner.policy()
     if isinstance(policy, HasLikelihood):
         total = float(policy.log_likelihood(traces).sum())
     elif isinstance(learner, HasElbo):
-        # Always the same random numbers, so that scores differ by the weights alone.
+        # The same random numbers each time: two scores then differ by the weights alone.
         total = learner.elbo(replace(traces, annotations=None), np.random.default_rng(0))
     else:
         return -float(policy.wrong(traces).mean())
@@ -151,27 +181,19 @@ def contained(traces: Traces, others: Traces) -> Bool[np.ndarray, "N"]:
     """Which traces also stand among the others, with the same observations and actions."""
     if traces.observation_shape != others.observation_shape:
         return np.zeros(len(traces), dtype=bool)
-    known = set(_contents(others))
-    return np.array([content in known for content in _contents(traces)], dtype=bool)
+    contents = set(others.contents())
+    return np.array([content in contents for content in traces.contents()], dtype=bool)
 
 
-def _contents(traces: Traces) -> list[tuple[bytes, bytes]]:
-    rows, offsets = traces.row_offsets, traces.offsets
-    return [
-        (traces.observations[rows[i] : rows[i + 1]].tobytes(), traces.actions[offsets[i] : offsets[i + 1]].tobytes())
-        for i in range(len(traces))
-    ]
-
-
-def _likelihood(learner: Learner, policy: Policy, traces: Traces) -> float | None:
-    for offered in (learner, policy):
-        if isinstance(offered, HasLikelihood):
-            return float(offered.log_likelihood(traces).mean())
+def _log_likelihood(learner: Learner, policy: Policy, traces: Traces) -> float | None:
+    for candidate in (learner, policy):
+        if isinstance(candidate, HasLikelihood):
+            return float(candidate.log_likelihood(traces).mean())
     return None
 
 
-def _rolled_out(policy: Policy, task: Task, traces: Traces) -> dict[str, Any]:
-    episodes = roll_out(policy, task, traces)
+def _roll_outs(policy: Policy, task: Task, traces: Traces) -> dict[str, Any]:
+    episodes = record(policy, traces, task, details=False)
     return {"rollout_error": Share.of(episodes.wrong), "rollout_success": Share.of(episodes.success)}
 
 

@@ -20,9 +20,6 @@ from hvil.learners.learner import InferredSteps, InfersStructure, Learner
 from hvil.machine.callgraph import CallGraph
 from hvil.machine.steps import Steps, joined
 
-TRACES_AT_ONCE = 256
-"""Traces that are inferred together: a whole data set at once would need memory for all its steps and their masks."""
-
 
 class Segments(NamedTuple):
     """Sub-tasks: what was on the stack when each action was taken."""
@@ -48,10 +45,7 @@ def infer(
     if not isinstance(learner, InfersStructure):
         raise InputError("this learner infers no call structure (an LSTM, a feed-forward network or a Stack-RNN)")
     traces = replace(traces, annotations=None)
-    parts = []
-    for first in range(0, len(traces), TRACES_AT_ONCE):
-        group = traces[first : first + TRACES_AT_ONCE]
-        parts.append(_infer_exactly(learner, group, rng) if exact else learner.infer(group, rng))
+    parts = [_infer_exactly(learner, part, rng) if exact else learner.infer(part, rng) for part in traces.parts()]
     return InferredSteps(
         steps=joined([part.steps for part in parts]), log_q=np.concatenate([part.log_q for part in parts])
     )

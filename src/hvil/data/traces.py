@@ -8,6 +8,7 @@ Letters: N traces, S actions of all traces together (so S + N observations).
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -28,6 +29,10 @@ OBSERVATION_DTYPES = {
     "bool": np.bool_,
 }
 """What observations may be given as, and the type they are kept as."""
+
+TRACES_AT_ONCE = 256
+"""Traces that go through networks or environments together when no gradient is needed: enough of them that the time of
+a call does not count, and few enough that a batch of images or of long traces fits into memory."""
 
 
 class Padded(NamedTuple):
@@ -179,6 +184,20 @@ class Traces:
 
     def __iter__(self) -> Iterator["Traces"]:
         return (self[i] for i in range(len(self)))
+
+    def parts(self, size: int = TRACES_AT_ONCE) -> Iterator["Traces"]:
+        """The set in parts of at most `size` traces, in order."""
+        return (self[first : first + size] for first in range(0, len(self), size))
+
+    def contents(self) -> list[bytes]:
+        """A digest of each trace's observations and actions: two traces are the same if their digests are."""
+        rows, offsets = self.row_offsets, self.offsets
+        digests = []
+        for i in range(len(self)):
+            digest = blake2b(self.observations[rows[i] : rows[i + 1]].tobytes(), digest_size=16)
+            digest.update(self.actions[offsets[i] : offsets[i + 1]].tobytes())
+            digests.append(digest.digest())
+        return digests
 
     def shuffled(self, rng: np.random.Generator) -> "Traces":
         """The same traces in a random order."""

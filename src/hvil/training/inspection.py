@@ -125,16 +125,4 @@ def _oddities(traces: Traces, columns: tuple[Column, ...]) -> list[str]:
 
 def _repeated(traces: Traces) -> int:
     """How many traces have the same contents as one before."""
-    if len(traces) < 2:
-        return 0
-    contents = set()
-    rows, offsets = traces.row_offsets, traces.offsets
-    for i in range(len(traces)):
-        key = hash(
-            (
-                traces.observations[rows[i] : rows[i + 1]].tobytes(),
-                traces.actions[offsets[i] : offsets[i + 1]].tobytes(),
-            )
-        )
-        contents.add(key)
-    return len(traces) - len(contents)
+    return len(traces) - len(set(traces.contents()))

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from hvil.training.loop import seeded
 from hvil.training.observers import read_metrics
 from hvil.training.plan import Plan
 from hvil.training.weights import check_weights, load_weights, save_weights
+
+if TYPE_CHECKING:
+    from hvil.analysis.report import Report
 
 CONFIG, MODEL, METRICS = "config.json", "model.safetensors", "metrics.jsonl"
 TRACES, TEST, VALIDATION = "traces.npz", "test.npz", "validation.npz"
@@ -97,6 +100,20 @@ class Run:
     def explain(self, **options: Any) -> Explanation:
         """What the policy learned, as a program (`hvil.analysis.explain.explain` has the options)."""
         return explain(self, **options)
+
+    def report(self, out: str | os.PathLike[str] | None = None, *, episodes: int = 12) -> "tuple[Path, Report]":
+        """Write one HTML page about the run, by default as `report.html` into its directory.
+
+        Args:
+            out: where to write.
+            episodes: how many episodes the page's player offers, at most.
+
+        Raises:
+            InputError: no traces are there to play from, or a file of the run cannot be read.
+        """
+        from hvil.training.report import write_report  # for start-up speed: it draws pictures and reads assets
+
+        return write_report(self, out, episodes=episodes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a run that lives in memory to a new directory."""

@@ -1,30 +1,34 @@
-"""What the page shows, as plain JSON-able values: summary, settings, curves, call graph, program, episodes.
+"""What a page shows, as plain values for JSON: summary, settings, curves, call graph, program, episodes.
 
 Names from data go in as they are: `page` escapes them once, and the page's script only ever sets them as text.
+
+Letters: U choices.
 """
 
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from hvil.analysis.report.episodes import Calls, Episode, Step
+from hvil.analysis.episodes import Episodes
+from hvil.analysis.explain import Explanation
+from hvil.analysis.report.episodes import Calls, Episode, count_calls
 from hvil.analysis.report.pictures import Album
 from hvil.learners.config import Config
 from hvil.machine.callgraph import CallGraph
 
-POINTS = 400
-"""Of a curve, at most."""
-STEPS = 3000
-"""PHP steps of an episode that are shown, at most."""
+MOST_POINTS = 400
+"""Points of a curve, at most: a curve is about 400 pixels wide."""
+MOST_STEPS = 3000
+"""PHP steps of an episode that are shown, at most: nobody steps through more, and a longer timeline is slow."""
 NAMED_OBSERVATIONS = 64
-"""Observations with more numbers (images) are not listed."""
+"""Observations with more numbers than this, such as images, are not listed."""
 SCALE = 1000
-"""Probabilities are kept as whole thousandths: enough for a bar, and short."""
+"""Probabilities are written as whole thousandths: exact enough for a bar, and short."""
 
 ENDINGS = {
     "returned": "the program returned",
@@ -34,36 +38,73 @@ ENDINGS = {
 }
 
 
-@runtime_checkable
-class Program(Protocol):
-    """A learned program as text, and how well it stands for the policy."""
+class RunFacts(NamedTuple):
+    """What a report says of a run beside its episodes."""
 
-    @property
-    def source(self) -> str:
-        """The text."""
-
-    @property
-    def lines(self) -> int:
-        """How many lines it has."""
-
-    @property
-    def policy_agreement(self) -> float | None:
-        """Share of roll-outs in which it does exactly what the policy does."""
-
-    @property
-    def teacher_agreement(self) -> float | None:
-        """Share of roll-outs in which it does exactly what the teacher does."""
+    title: str
+    config: Config
+    updates: int = 0
+    seconds: float = 0.0
+    """Wall time of the training."""
+    demonstrations: int | None = None
+    """Training traces; None if unknown."""
+    evaluation: Mapping[str, Any] = {}
+    """As in `evaluation.json`."""
+    metrics: Sequence[Mapping[str, Any]] = ()
+    """As in `metrics.jsonl`."""
+    explanation: Explanation | None = None
+    """The extracted program; None leaves it out."""
 
 
-def program_content(program: Program | None) -> dict[str, Any] | None:
-    """The extracted program."""
-    if program is None:
+def content(
+    facts: RunFacts, recorded: Episodes, shown: Sequence[Episode], album: Album, on_traces: bool
+) -> dict[str, Any]:
+    """Everything that the page shows.
+
+    Args:
+        facts: what is known of the run.
+        recorded: all episodes that were played, for the counts.
+        shown: the episodes that the player offers.
+        album: their pictures.
+        on_traces: whether the policy was run along traces and not in an environment.
+    """
+    config = facts.config
+    names = observation_names(config)
+    pairs = zip(shown, album.at, strict=True)
+    return {
+        "title": facts.title,
+        "task": config.task,
+        "model": config.learner,
+        "facts": {
+            "updates": facts.updates,
+            "seconds": _finite(facts.seconds),
+            "demonstrations": facts.demonstrations,
+            "success": int(recorded.success.sum()),
+            "led": on_traces,
+        },
+        "evaluation": {name: _number_or_pair(value) for name, value in facts.evaluation.items()},
+        "settings": settings_content(config),
+        "curves": curves_content(facts.metrics),
+        "actions": list(config.action_names),
+        "observations": names,
+        "graph": _graph_or_none(config.graph, recorded),
+        "program": program_content(facts.explanation),
+        "played": len(recorded),
+        "episodes": [episode_content(episode, pictures, names) for episode, pictures in pairs],
+        "pictures": album.uris,
+        "scale": SCALE,
+    }
+
+
+def program_content(explanation: Explanation | None) -> dict[str, Any] | None:
+    """The extracted program, and how well it stands for the policy."""
+    if explanation is None:
         return None
     return {
-        "source": program.source,
-        "lines": program.lines,
-        "policy_agreement": _finite(program.policy_agreement),
-        "teacher_agreement": _finite(program.teacher_agreement),
+        "source": explanation.source,
+        "lines": explanation.lines,
+        "policy_agreement": _finite(explanation.policy_agreement),
+        "teacher_agreement": _finite(explanation.teacher_agreement),
     }
 
 
@@ -88,10 +129,17 @@ def curves_content(metrics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
         pairs = [(line["update"], _finite(line.get(name))) for line in metrics]
         points = [pair for pair in pairs if pair[1] is not None]
         if len(points) > 1:
-            stride = math.ceil(len(points) / POINTS)
+            stride = math.ceil(len(points) / MOST_POINTS)
             thinned = points[::stride] + (points[-1:] if (len(points) - 1) % stride else [])
             curves.append({"name": name, "points": [[update, _short(value)] for update, value in thinned]})
     return curves
+
+
+def _graph_or_none(graph: CallGraph, recorded: Episodes) -> dict[str, Any] | None:
+    """The call graph; None if the policy has no procedures."""
+    if recorded.steps is None:
+        return None
+    return graph_content(graph, count_calls(recorded.steps, graph), len(recorded))
 
 
 def graph_content(graph: CallGraph, counts: Calls, episodes: int) -> dict[str, Any]:
@@ -108,27 +156,38 @@ def graph_content(graph: CallGraph, counts: Calls, episodes: int) -> dict[str, A
 
 def episode_content(episode: Episode, pictures: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
     """One episode for the player."""
-    steps = episode.steps[:STEPS]
+    steps = _steps_content(episode)
+    last_time = episode.times[len(steps) - 1]
+    result = episode.result
     return {
         "trace": episode.trace,
-        "success": episode.success,
-        "ending": f"{ENDINGS[episode.ending]}{f' ({episode.reason})' if episode.reason else ''}",
+        "success": result.success,
+        "ending": f"{ENDINGS[result.ending]}{f' ({result.reason})' if result.reason else ''}",
         "actions": len(episode.actions),
         "divergence": episode.divergence,
-        "teacher": episode.teacher[: steps[-1].time + 1],
-        "steps": [_step(step) for step in steps],
-        "left_out": len(episode.steps) - len(steps),
-        "pictures": list(pictures[: steps[-1].time + 2]),
-        "observations": [_observation(o) for o in episode.observations[: steps[-1].time + 1]] if names else [],
+        "teacher": episode.teacher[:-1][: last_time + 1],
+        "steps": steps,
+        "left_out": len(episode.choices) - len(steps),
+        "pictures": list(pictures[: last_time + 2]),
+        "observations": [_observation(o) for o in episode.observations[: last_time + 1]] if names else [],
     }
 
 
-def affordable(episodes: Sequence[Episode], config: Config, budget: int) -> list[Episode]:
-    """The first episodes whose steps fit into so many bytes; at least one."""
-    names = observation_names(config)
+def _steps_content(episode: Episode) -> list[list[Any]]:
+    """Choice, p and, while the episode is on the teacher's trace, q; the script derives times and frames."""
+    steps: list[list[Any]] = []
+    for i, choice in enumerate(episode.choices[:MOST_STEPS]):
+        steps.append([choice, [] if episode.policy is None else _thousandths(episode.policy[i])])
+        if episode.posterior is not None and np.isfinite(episode.posterior[i]).any():
+            steps[-1].append(_thousandths(episode.posterior[i]))
+    return steps
+
+
+def affordable(episodes: Sequence[Episode], names: Sequence[str], most_bytes: int) -> list[Episode]:
+    """The first episodes whose steps fit into so many bytes, and at least one; `names` are the observations'."""
     sizes = [len(json.dumps(episode_content(episode, [], names), separators=(",", ":"))) for episode in episodes]
-    fits = int(np.searchsorted(np.cumsum(sizes), budget, side="right"))
-    return list(episodes[: max(1, fits)])
+    count = int(np.searchsorted(np.cumsum(sizes), most_bytes, side="right"))
+    return list(episodes[: max(1, count)])
 
 
 def observation_names(config: Config) -> list[str]:
@@ -140,51 +199,8 @@ def observation_names(config: Config) -> list[str]:
     return list(config.observation_names) if named else [f"o[{i}]" for i in range(width)]
 
 
-def content(
-    *,
-    title: str,
-    config: Config,
-    facts: Mapping[str, Any],
-    evaluation: Mapping[str, Any],
-    metrics: Sequence[Mapping[str, Any]],
-    graph: Mapping[str, Any] | None,
-    program: Program | None,
-    episodes: Sequence[Episode],
-    played: int,
-    album: Album,
-) -> dict[str, Any]:
-    """Everything together."""
-    names = observation_names(config)
-    pairs = zip(episodes, album.at, strict=True)
-    return {
-        "title": title,
-        "task": config.task,
-        "model": config.learner,
-        "facts": {name: _finite(value) if isinstance(value, float) else value for name, value in facts.items()},
-        "evaluation": {name: _number_or_pair(value) for name, value in evaluation.items()},
-        "settings": settings_content(config),
-        "curves": curves_content(metrics),
-        "actions": list(config.action_names),
-        "observations": names,
-        "graph": graph,
-        "program": program_content(program),
-        "played": played,
-        "episodes": [episode_content(episode, pictures, names) for episode, pictures in pairs],
-        "pictures": album.uris,
-        "scale": SCALE,
-    }
-
-
-def _step(step: Step) -> list[Any]:
-    """Choice, p and q; time and frames follow from the steps before."""
-    entry: list[Any] = [step.choice, _thousandths(step.policy)]
-    return entry if step.posterior is None else [*entry, _thousandths(step.posterior)]
-
-
-def _thousandths(probabilities: Float[np.ndarray, "U"] | None) -> list[int]:
-    """-1 for an impossible choice."""
-    if probabilities is None:
-        return []
+def _thousandths(probabilities: Float[np.ndarray, "U"]) -> list[int]:
+    """Probabilities as whole thousandths; -1 for an impossible choice."""
     return [-1 if math.isnan(value) else round(SCALE * value) for value in probabilities.tolist()]
 
 

@@ -1,72 +1,93 @@
-"""The distributions of recorded steps that playing does not give: the posterior's, and those of a recurrent policy."""
+"""The probabilities of recorded steps: under the policy p, and under the posterior q where the learner has one.
+
+Episodes are recorded without them; they are computed for the few episodes that a page shows.
+
+Letters: S PHP steps, U choices, M frames, D numbers of an observation.
+"""
+
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Num
 
-from hvil.analysis.report.episodes import Episode, Step
+from hvil.analysis.report.episodes import Episode
 from hvil.data.traces import Traces
 from hvil.learners.baselines import BaselineLearner
-from hvil.learners.learner import Learner
+from hvil.learners.config import Config
+from hvil.learners.learner import Learner, Policy
 from hvil.learners.networks.bank import Frames, grouped, masked_log_softmax
 from hvil.learners.networks.batch import prepare
 from hvil.learners.networks.posterior import PosteriorNetwork
 from hvil.machine import reference
+from hvil.machine.batched import Tops
 from hvil.machine.callgraph import CallGraph
 from hvil.machine.reference import Frame, Stack
+from hvil.machine.steps import Steps
 
 
-def completed(episode: Episode, learner: Learner, traces: Traces) -> list[Step]:
-    """The episode's steps with all distributions that the learner has."""
+@runtime_checkable
+class GivesProbabilities(Protocol):
+    """A policy of procedures that says how likely each PHP step is."""
+
+    def probabilities(self, features: Num[np.ndarray, "M D"], tops: Tops) -> Float[np.ndarray, "M U"]:
+        """The probability of each step of each active frame; NaN if the step is impossible."""
+
+
+def with_distributions(episode: Episode, learner: Learner, policy: Policy, trace: Traces, config: Config) -> Episode:
+    """The episode with all probabilities that the learner has; `trace` is the teacher's, `policy` the learner's."""
     if isinstance(learner, BaselineLearner):
-        table = _recurrent(learner, episode)
-        return [step._replace(policy=table[step.time]) for step in episode.steps]
+        return episode._replace(policy=_of_baseline(learner, episode))
+    if episode.steps is None:
+        return episode
+    steps = episode.steps
+    if isinstance(policy, GivesProbabilities):
+        features = episode.observations.reshape(len(episode.observations), -1)[steps.row]
+        tops = Tops(steps.procedure, steps.counter, steps.last, steps.depth)
+        episode = episode._replace(policy=policy.probabilities(features, tops))
     posterior = getattr(learner, "posterior", None)
     if isinstance(posterior, PosteriorNetwork):
-        return _with_posterior(episode, posterior, learner, traces[episode.trace : episode.trace + 1])
-    return episode.steps
+        episode = episode._replace(posterior=_of_posterior(episode, steps, posterior, trace, config))
+    return episode
 
 
 @torch.no_grad()
-def _recurrent(learner: BaselineLearner, episode: Episode) -> Float[np.ndarray, "times choices"]:
+def _of_baseline(learner: BaselineLearner, episode: Episode) -> Float[np.ndarray, "S U"]:
     """The probabilities of the actions and ∅ at each time, along what the policy itself saw and did."""
     device = learner.device
-    observations = torch.from_numpy(learner.seen(np.stack(episode.observations))).to(device)
-    before = torch.tensor([learner.terminate, *episode.actions], device=device)
+    observations = torch.from_numpy(learner.seen(episode.observations)).to(device)
+    before = torch.tensor([learner.terminate, *episode.emitted], device=device)
     state = learner.memory.initial(1, device)
     rows = []
-    for time in range(len(observations)):
+    for time in range(len(episode.emitted)):
         logits, state = learner.step(observations[time : time + 1], before[time : time + 1], state)
         rows.append(logits[0].softmax(dim=0).numpy(force=True))
     return np.array(rows, dtype=np.float64)
 
 
 @torch.no_grad()
-def _with_posterior(episode: Episode, posterior: PosteriorNetwork, learner: Learner, trace: Traces) -> list[Step]:
-    """Add q at every step until the episode leaves the teacher's trace, which is what q has seen."""
-    graph = posterior.graph
-    on_trace = _common_times(episode, trace)
-    masks = _masks(graph, episode, on_trace)
-    rows = np.flatnonzero(masks.any(axis=1))
-    if not len(rows):
-        return episode.steps
-    steps = [episode.steps[row] for row in rows]
+def _of_posterior(
+    episode: Episode, steps: Steps, posterior: PosteriorNetwork, trace: Traces, config: Config
+) -> Float[np.ndarray, "S U"]:
+    """The probabilities under q at each step until the episode leaves the teacher's trace, which is what q has seen."""
+    masks = _posterior_masks(posterior.graph, episode, steps, _last_common_time(episode, trace))
+    probabilities = np.full(masks.shape, np.nan)
+    on_trace = np.flatnonzero(masks.any(axis=1))
+    if not len(on_trace):
+        return probabilities
     device = next(posterior.parameters()).device
-    context = posterior.context(prepare(trace, learner.config, device))  # type: ignore[attr-defined]
-    groups = grouped(np.array([step.procedure for step in steps]), len(graph.procedures))
-    frames = Frames(*(np.array([getattr(step, name) for step in steps])[groups.order] for name in ("counter", "last")))
-    times = torch.tensor([step.time for step in steps], device=device)[torch.from_numpy(groups.order).to(device)]
-    scores = posterior.bank(context[times], frames, groups)
-    possible = masks[rows][groups.order]
-    probabilities = masked_log_softmax(scores, possible).exp().numpy(force=True).astype(np.float64)
-    result = list(episode.steps)
-    for place, row in enumerate(rows[groups.order]):
-        result[row] = result[row]._replace(posterior=np.where(possible[place], probabilities[place], np.nan))
-    return result
+    context = posterior.context(prepare(trace, config, device))
+    groups = grouped(steps.procedure[on_trace], len(posterior.graph.procedures))
+    order = on_trace[groups.order]
+    times = torch.from_numpy(steps.row[order]).to(device)
+    scores = posterior.bank(context[times], Frames(steps.counter[order], steps.last[order]), groups)
+    likely = masked_log_softmax(scores, masks[order]).exp().numpy(force=True)
+    probabilities[order] = np.where(masks[order], likely, np.nan)
+    return probabilities
 
 
-def _common_times(episode: Episode, trace: Traces) -> int:
-    """Up to which time the policy saw what the teacher saw."""
+def _last_common_time(episode: Episode, trace: Traces) -> int:
+    """The last time at which the policy saw what the teacher saw, and had done what the teacher had done."""
     for time, (own, theirs) in enumerate(zip(episode.observations, trace.observations, strict=False)):
         if not np.array_equal(own, theirs):
             return time - 1
@@ -75,15 +96,15 @@ def _common_times(episode: Episode, trace: Traces) -> int:
     return len(trace.observations) - 1
 
 
-def _masks(graph: CallGraph, episode: Episode, until: int) -> Bool[np.ndarray, "S U"]:
+def _posterior_masks(graph: CallGraph, episode: Episode, steps: Steps, until: int) -> Bool[np.ndarray, "S U"]:
     """The posterior's masks at the steps up to a time; all false where the teacher's action cannot be reached."""
-    masks = np.zeros((len(episode.steps), graph.step_count), dtype=bool)
-    emitted = [*episode.teacher, graph.terminate]
+    masks = np.zeros((len(steps.choice), graph.step_count), dtype=bool)
     stack: Stack = reference.start(graph)
-    for row, step in enumerate(episode.steps):
-        if step.time > until:
+    frames = zip(steps.procedure.tolist(), steps.counter.tolist(), steps.last.tolist(), strict=True)
+    for i, (time, frame, choice) in enumerate(zip(episode.times, frames, episode.choices, strict=True)):
+        if time > until:
             break
-        assert stack[-1] == Frame(step.procedure, step.counter, step.last)
-        masks[row, reference.posterior_steps(graph, stack, emitted[step.time])] = True
-        stack = reference.step(graph, stack, step.choice)
+        assert stack[-1] == Frame(*frame)
+        masks[i, reference.posterior_steps(graph, stack, episode.teacher[time])] = True
+        stack = reference.step(graph, stack, choice)
     return masks

@@ -1,43 +1,19 @@
-"""Episodes to look at: a policy plays from the start of each trace, and every PHP step is kept with its distribution.
+"""The episodes of a page: each recorded episode by itself, how often procedures are called, and which ones to show.
 
-Where there is no environment the policy is led along the trace instead, up to its first wrong action. Pictures and the
-page are made elsewhere in this package.
-
-Letters: S PHP steps, U choices, T actions.
+Letters: S PHP steps, U choices.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Num
+from jaxtyping import Float, Shaped
 
-from hvil.data.tasks import Task
+from hvil.analysis.episodes import CUT, Episodes, Result
 from hvil.data.traces import Traces
-from hvil.learners.learner import Learner, Policy
-from hvil.learners.networks.runner import PhpStep
-
-Ending = Literal["returned", "stopped", "limit", "left"]
-"""The program returned; the environment stopped it; it took too long; it left the trace that it was led along."""
-
-
-class Step(NamedTuple):
-    """One PHP step."""
-
-    time: int
-    """How many actions were taken before it."""
-    procedure: int
-    """-1 for a policy without procedures."""
-    counter: int
-    last: int
-    depth: int
-    choice: int
-    policy: Float[np.ndarray, "U"] | None
-    """Probability of each choice under p; NaN if impossible."""
-    posterior: Float[np.ndarray, "U"] | None = None
-    """Under q, which has seen the teacher's whole trace; None where the episode is not on that trace."""
+from hvil.machine.callgraph import CallGraph
+from hvil.machine.steps import Steps
 
 
 class Episode(NamedTuple):
@@ -45,145 +21,112 @@ class Episode(NamedTuple):
 
     trace: int
     """Index of the trace."""
-    success: bool
-    ending: Ending
-    reason: str
-    """What the environment said when it stopped the episode, or nothing."""
-    observations: list[np.ndarray]
+    result: Result
+    observations: Shaped[np.ndarray, "rows ..."]
     """What the policy saw at each time."""
-    actions: list[int]
-    """What it did; the final ∅ is not among them."""
+    emitted: list[int]
+    """What it did at each time: actions, and ∅ if it ended the episode itself."""
     teacher: list[int]
-    """What the teacher did."""
-    steps: list[Step]
+    """What the teacher did, ∅ at the end."""
+    steps: Steps | None
+    """The PHP steps; their rows count from the start of the episode, so a row is a time."""
+    policy: Float[np.ndarray, "S U"] | None = None
+    """Probability of each choice under p; NaN if impossible. A policy without procedures has one step at each time."""
+    posterior: Float[np.ndarray, "S U"] | None = None
+    """Under q, which has seen the teacher's whole trace; rows of NaN where the episode has left that trace."""
+
+    @property
+    def actions(self) -> list[int]:
+        """What the policy did, without the ∅ at the end."""
+        return [action for action in self.emitted if action != self.teacher[-1]]
+
+    @property
+    def choices(self) -> list[int]:
+        """The choice of each step."""
+        return self.emitted if self.steps is None else self.steps.choice.tolist()
+
+    @property
+    def times(self) -> list[int]:
+        """The time of each step: how many actions were taken before it."""
+        return list(range(len(self.emitted))) if self.steps is None else self.steps.row.tolist()
 
     @property
     def divergence(self) -> int | None:
         """The first time at which the policy did not do what the teacher did."""
-        end = -1  # stands for ∅
-        own = [*self.actions, *([end] if self.steps[-1].time == len(self.actions) else [])]
-        pairs = zip(own, [*self.teacher, end], strict=False)
-        return next((time for time, (action, wanted) in enumerate(pairs) if action != wanted), None)
+        pairs = zip(self.emitted, self.teacher, strict=False)
+        return next((time for time, (own, wanted) in enumerate(pairs) if own != wanted), None)
 
 
-@runtime_checkable
-class Watched(Protocol):
-    """A policy of procedures, which can be watched while it acts."""
-
-    def watch(self, observation: Num[np.ndarray, "..."]) -> list[PhpStep]:
-        """The PHP steps up to the next action."""
-
-
-def play(policy: Policy, traces: Traces, task: Task | None, indices: Iterable[int]) -> Iterator[Episode]:
-    """Let the greedy policy play from the start of some traces: in the task's environment, or along the trace."""
-    with closing(task.environment() if task is not None else _TraceWorld(traces)) as world:
-        for index in indices:
-            options = task.reset_options(traces, index) if task is not None else {"trace": index}
-            yield _play(policy, world, options, traces, index)
-
-
-def _play(policy: Policy, world: Any, options: dict[str, Any], traces: Traces, index: int) -> Episode:
-    teacher = traces.actions[traces.offsets[index] : traces.offsets[index + 1]].tolist()
-    observation, _ = world.reset(options=options)
-    policy.reset()
-    terminate = len(policy.action_names)
-    observations = [np.asarray(observation)]
-    actions: list[int] = []
-    steps: list[Step] = []
-    ending: Ending = "limit"
-    success, reason = False, ""
-    for time in range(2 * len(teacher) + 50):
-        if isinstance(policy, Watched):
-            taken = policy.watch(observations[-1])
-            steps += [Step(time, *step.frame, step.depth, step.choice, step.probabilities) for step in taken]
-            action = taken[-1].choice
-        else:
-            action = int(policy.act(observations[-1]))
-            steps.append(Step(time, -1, time, actions[-1] if actions else -1, 0, action, None))
-        observation, _, terminated, truncated, info = world.step(action)
-        if action < terminate:
-            actions.append(action)
-            observations.append(np.asarray(observation))
-        if terminated or truncated:
-            success = bool(terminated and info.get("success", False))
-            reason = str(info.get("crash") or "")
-            returned = action == terminate and not info.get("left")
-            ending = "left" if info.get("left") else "returned" if returned else "stopped" if terminated else "limit"
-            break
-    return Episode(index, success, ending, reason, observations, actions, teacher, steps)
-
-
-class _TraceWorld:
-    """Given traces in the form of an environment: it shows the next observation as long as the actions are right."""
-
-    def __init__(self, traces: Traces) -> None:
-        self._traces = traces
-
-    def reset(self, options: dict[str, Any]) -> tuple[np.ndarray, dict[str, Any]]:
-        trace = self._traces[options["trace"]]
-        self._actions, self._observations, self._time = [*trace.actions.tolist(), None], trace.observations, 0
-        return self._observations[0], {}
-
-    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        wanted = self._actions[self._time]
-        ends = action == len(self._traces.action_names)
-        if ends or action != wanted:
-            success = ends and wanted is None
-            return (
-                self._observations[self._time],
-                float(success),
-                True,
-                False,
-                {"success": success, "left": not success},
+def each_episode(recorded: Episodes, traces: Traces) -> list[Episode]:
+    """The recorded episodes one by one; the traces are the ones that they began from."""
+    assert recorded.observations is not None
+    teacher, teacher_rows = traces.emitted(), traces.row_offsets
+    episodes = []
+    for i, result in enumerate(recorded.results):
+        first, end = recorded.row_offsets[i : i + 2].tolist()
+        emitted = recorded.emitted[first:end]
+        episodes.append(
+            Episode(
+                trace=i,
+                result=result,
+                observations=recorded.observations[first:end],
+                emitted=emitted[emitted != CUT].tolist(),
+                teacher=teacher[teacher_rows[i] : teacher_rows[i + 1]].tolist(),
+                steps=None if recorded.steps is None else _steps_of(recorded.steps, i, first),
             )
-        self._time += 1
-        return self._observations[self._time], 0.0, False, False, {}
+        )
+    return episodes
 
-    def close(self) -> None:
-        """Nothing is open."""
+
+def _steps_of(steps: Steps, episode: int, first_row: int) -> Steps:
+    """The steps of one episode, with rows that count from its start."""
+    part = slice(*steps.offsets[episode : episode + 2].tolist())
+    return Steps(
+        row=steps.row[part] - first_row,
+        procedure=steps.procedure[part],
+        counter=steps.counter[part],
+        last=steps.last[part],
+        depth=steps.depth[part],
+        choice=steps.choice[part],
+        offsets=np.array([0, part.stop - part.start]),
+    )
 
 
 class Calls(NamedTuple):
-    """How often each edge of the call graph was taken, and each action by each procedure."""
+    """How often each procedure called each other one, and took each action."""
 
     calls: Counter[tuple[int, int]]
     acts: Counter[tuple[int, int]]
 
 
-def count_calls(episodes: Sequence[Episode], callees: Sequence[Sequence[int]], actions: int) -> Calls:
-    """Count over all steps of the episodes."""
-    counts = Calls(Counter(), Counter())
-    for step in (step for episode in episodes for step in episode.steps if step.procedure >= 0):
-        if step.choice > actions:
-            counts.calls[step.procedure, callees[step.procedure][step.choice - actions - 1]] += 1
-        elif step.choice < actions:
-            counts.acts[step.procedure, step.choice] += 1
+def count_calls(steps: Steps, graph: CallGraph) -> Calls:
+    """Count over all steps."""
+    counts = Calls(calls=Counter(), acts=Counter())
+    pairs = Counter(zip(steps.procedure.tolist(), steps.choice.tolist(), strict=True))
+    for (procedure, choice), count in pairs.items():
+        if choice > graph.terminate:
+            counts.calls[procedure, graph.calls[procedure][choice - graph.terminate - 1]] += count
+        elif choice < graph.terminate:
+            counts.acts[procedure, choice] += count
     return counts
 
 
-def chosen(episodes: Sequence[Episode], count: int) -> list[Episode]:
-    """Which episodes to show: a typical one of each kind that occurs, then as many of each as there is room for.
+def selected(episodes: Sequence[Episode], count: int) -> list[Episode]:
+    """Which episodes to show: a typical one of each kind that occurs, then the kinds in turn.
 
-    The kinds: a success by the teacher's own actions, a failure, a success by other actions.
+    The kinds are a success by the teacher's own actions, a failure, and a success by other actions.
     """
     kinds = [
-        [e for e in episodes if e.success and e.divergence is None],
-        [e for e in episodes if not e.success],
-        [e for e in episodes if e.success and e.divergence is not None],
+        [e for e in episodes if e.result.success and e.divergence is None],
+        [e for e in episodes if not e.result.success],
+        [e for e in episodes if e.result.success and e.divergence is not None],
     ]
-    first = [_typical(kind) for kind in kinds if kind]
-    rest = [[e for e in kind if not any(e is f for f in first)] for kind in kinds]
-    turns = [kind[turn] for turn in range(len(episodes)) for kind in rest if turn < len(kind)]
-    return [*first, *turns][:count]
+    typical = [_of_median_length(kind) for kind in kinds if kind]
+    shown = {episode.trace for episode in typical}
+    others = [[e for e in kind if e.trace not in shown] for kind in kinds]
+    in_turn = [kind[turn] for turn in range(len(episodes)) for kind in others if turn < len(kind)]
+    return [*typical, *in_turn][:count]
 
 
-def _typical(episodes: Sequence[Episode]) -> Episode:
-    """The episode of median length."""
-    return sorted(episodes, key=lambda episode: len(episode.actions))[len(episodes) // 2]
-
-
-def with_distributions(episode: Episode, learner: Learner, traces: Traces) -> Episode:
-    """Add what the player shows beside p: q where the learner has one; of a baseline, its p."""
-    from hvil.analysis.report import distributions
-
-    return episode._replace(steps=distributions.completed(episode, learner, traces))
+def _of_median_length(episodes: Sequence[Episode]) -> Episode:
+    return sorted(episodes, key=lambda episode: len(episode.emitted))[len(episodes) // 2]

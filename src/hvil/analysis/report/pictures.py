@@ -1,4 +1,4 @@
-"""Pictures of episodes: drawn by the environment, each different one kept once, as small PNGs within a budget."""
+"""Pictures of episodes: the environment draws them, and each different one is kept once, as a small PNG."""
 
 import base64
 import hashlib
@@ -17,10 +17,11 @@ from hvil.data.tasks import Task
 from hvil.data.traces import Traces
 
 WIDTHS = (560, 400, 280, 200, 140)
-"""Largest width or height of a picture in pixels, tried one after another until the budget holds."""
+"""Largest width or height of a picture in pixels: each is tried until the pictures fit."""
 COLOURS = 64
+"""Colours of a picture that has more than a PNG's palette of 256."""
 SAMPLE = 12
-"""Pictures that are tried to choose the width."""
+"""Pictures that are tried to set the width."""
 
 Picture = UInt8[np.ndarray, "height width 3"]
 
@@ -31,33 +32,44 @@ class Album(NamedTuple):
     uris: list[str]
     """Each different picture, as a data URI."""
     at: list[list[int]]
-    """For each episode, the picture's number at each time; empty if it has none."""
+    """For each episode, the number of the picture at each time; empty if it has none."""
 
 
-def album(episodes: Sequence[Episode], task: Task | None, traces: Traces, budget: int) -> Album:
-    """Draw every episode again, action for action; if even small pictures are too many, the last ones go without."""
-    result = Album([], [])
-    if task is None:
-        return Album([], [[] for _ in episodes])
+def album(episodes: Sequence[Episode], task: Task | None, traces: Traces, most_bytes: int) -> Album:
+    """Draw every episode again, action for action.
+
+    The pictures become smaller until they should fit into so many bytes; if they do not, the last episodes have none.
+    Nothing is drawn without a task, or if its environment does not draw.
+    """
+    if task is None or not _draws(task):
+        return Album(uris=[], at=[[] for _ in episodes])
+    result = Album(uris=[], at=[])
     with closing(task.environment(render_mode="rgb_array")) as environment:
         count = sum(len(episode.actions) + 1 for episode in episodes)
-        width = _affordable_width(list(islice(_drawn(environment, task, traces, episodes[0]), SAMPLE)), count, budget)
-        number: dict[bytes, int] = {}
+        sample = list(islice(_drawn(environment, task, traces, episodes[0]), SAMPLE))
+        width = _affordable_width(sample, count, most_bytes)
+        numbers: dict[bytes, int] = {}
         spent = 0
         for episode in episodes:
-            seen: list[int] = []
-            for picture in _drawn(environment, task, traces, episode) if spent < budget else ():
+            at: list[int] = []
+            for picture in _drawn(environment, task, traces, episode) if spent < most_bytes else ():
                 key = hashlib.blake2b(picture.tobytes() + str(picture.shape).encode(), digest_size=16).digest()
-                if key not in number:
-                    number[key] = len(result.uris)
+                if key not in numbers:
+                    numbers[key] = len(result.uris)
                     result.uris.append(_uri(picture, width))
                     spent += len(result.uris[-1])
-                seen.append(number[key])
-                if spent > budget:
+                at.append(numbers[key])
+                if spent > most_bytes:
                     break
-            complete = len(seen) == len(episode.actions) + 1
-            result.at.append(seen if complete else [])
+            complete = len(at) == len(episode.actions) + 1
+            result.at.append(at if complete else [])
     return result
+
+
+def _draws(task: Task) -> bool:
+    """Whether the task's environment says, as Gymnasium's environments do, that it draws pictures."""
+    with closing(task.environment()) as environment:
+        return "rgb_array" in (getattr(environment, "metadata", None) or {}).get("render_modes", ())
 
 
 def _drawn(environment: Any, task: Task, traces: Traces, episode: Episode) -> Iterator[Picture]:
@@ -69,10 +81,10 @@ def _drawn(environment: Any, task: Task, traces: Traces, episode: Episode) -> It
         yield np.ascontiguousarray(environment.render(), dtype=np.uint8)
 
 
-def _affordable_width(sample: Sequence[Picture], count: int, budget: int) -> int:
+def _affordable_width(sample: Sequence[Picture], count: int, most_bytes: int) -> int:
     """The largest width at which so many pictures, all different, should fit."""
     for width in WIDTHS:
-        if count * sum(len(_uri(picture, width)) for picture in sample) <= budget * len(sample):
+        if count * sum(len(_uri(picture, width)) for picture in sample) <= most_bytes * len(sample):
             return width
     return WIDTHS[-1]
 

@@ -1,6 +1,7 @@
 """`hvil fit`: learn a policy from demonstrations, into a run directory."""
 
 import argparse
+import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +102,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.baselines if args.baselines is not None else own_data and config.learner not in BASELINES:
         result["baselines"] = _compare(trained, given | others, args.resume, progress, args.json)
     if own_data:
-        _report(out)
+        path, _ = trained.report()
+        print(f"report: {path}", file=sys.stderr)  # standard output is for the results
     return result
 
 
@@ -174,14 +176,3 @@ def _compare(trained: "Run", given: dict[str, Any], resume: bool, progress: bool
     if not quiet:
         Console().print(table)
     return results
-
-
-def _report(out: Any) -> None:
-    """Write the run's report; what it says of itself goes to standard error, as progress does."""
-    from contextlib import redirect_stdout
-    from sys import stderr
-
-    from hvil.cli.main import main
-
-    with redirect_stdout(stderr):
-        main(["report", str(out)])

@@ -1,14 +1,8 @@
 """`hvil report`: one HTML page to read a run and to step through its episodes."""
 
 import argparse
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-if TYPE_CHECKING:
-    from hvil.analysis.report.content import Program
-    from hvil.training.run import Run
-
-READABLE, WIDE, FAITHFUL = 60, 240, 0.5
-"""Lines, characters of a line, and agreement with the policy, up to which a program says something."""
 SUMMARY = (
     "Write one self-contained HTML file: error and curves, the call graph, the extracted program, and a player for "
     "episodes with their call stack. It opens from disk and needs no network."
@@ -29,41 +23,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Play, gather, write."""
-    from hvil.analysis.report import PLAYED, write_report
+    """Load the run, write its report, say what is in it."""
+    # Here and not above, for start-up speed: `hvil --help` imports every command.
     from hvil.gate.errors import InputError
-    from hvil.gate.progress import progress_bar
     from hvil.training.run import load
 
     if args.episodes < 1:
         raise InputError(f"--episodes {args.episodes}: expected at least 1")
-    loaded = load(args.run)
-    with progress_bar("episodes", max(args.episodes, PLAYED)) as progress:
-        path, made = write_report(loaded, args.out, episodes=args.episodes, program=_program(loaded), progress=progress)
+    path, report = load(args.run).report(args.out, episodes=args.episodes)
     size = path.stat().st_size
     if not args.json:
-        print(f"{path}: {made.episodes} of {made.played} episodes, {made.successes} successes, {size / 1e6:.1f} MB")
+        print(
+            f"{path}: {report.episodes} of {report.played} episodes, {report.successes} successes, {size / 1e6:.1f} MB"
+        )
     return {
         "run": str(args.run),
         "out": str(path),
         "bytes": size,
-        "episodes": made.episodes,
-        "played": made.played,
-        "successes": made.successes,
-        "program": made.program,
+        "episodes": report.episodes,
+        "played": report.played,
+        "successes": report.successes,
+        "program": report.program,
     }
-
-
-def _program(loaded: "Run") -> "Program | None":
-    """The extracted program; of data without a task's own words only one that can be read and believed."""
-    from hvil.analysis.explain import explain
-    from hvil.gate.errors import InputError
-
-    try:
-        found = explain(loaded)
-    except InputError:
-        return None
-    short = found.lines <= READABLE and max(map(len, found.source.splitlines())) <= WIDE
-    if loaded.config.task is None and not (short and found.policy_agreement >= FAITHFUL):
-        return None
-    return cast("Program", found)

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import torch
 
-from hvil.analysis.rollouts import roll_out
+from hvil.analysis.episodes import record
 from hvil.data.tasks import find_task
 from hvil.experiments.bench.updates import batch, learner, update
 
@@ -52,9 +52,9 @@ def throughput() -> dict[str, float]:
     for _ in range(300):
         train()
     sorter.policy().wrong(lists[:2])
-    roll_out(walker.policy(), karel, grids[:2])
+    record(walker.policy(), grids[:2], karel, details=False)
     _, evaluation = _timed(lambda: sorter.policy().wrong(lists))
-    _, rollouts = _timed(lambda: roll_out(walker.policy(), karel, grids))
+    _, rollouts = _timed(lambda: record(walker.policy(), grids, karel, details=False))
     return {
         "generation_bubblesort_1000_seconds": generation_bubble,
         "generation_karel_1000_seconds": generation_karel,

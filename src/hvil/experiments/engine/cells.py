@@ -22,7 +22,7 @@ from hvil.data.sources import load_data
 from hvil.data.tasks import find_task
 from hvil.experiments.engine.pools import pooled_data
 from hvil.gate.errors import InputError
-from hvil.gate.settings import to_mapping
+from hvil.gate.settings import from_mapping, to_mapping
 from hvil.learners import LEARNERS
 from hvil.learners.settings import TrainingSettings
 from hvil.machine.callgraph import call_graph, graph_contents

@@ -27,18 +27,6 @@ ENCODED_AT_ONCE = 1024
 """Rows that a shared encoder takes at a time: the activations of the ConvNet take some 50 KB a row."""
 
 
-class PhpStep(NamedTuple):
-    """One step of the greedy policy, and what else it might have done."""
-
-    frame: Frame
-    """The active frame before the step."""
-    depth: int
-    """Height of the stack before the step."""
-    choice: int
-    probabilities: Float[np.ndarray, "U"]
-    """Of each choice; impossible ones are NaN."""
-
-
 class Followed(NamedTuple):
     """The greedy policy along teacher traces, up to the first wrong action of each."""
 
@@ -115,29 +103,6 @@ class ProcedurePolicy:
             self._act_batched(features, uniforms, greedy, actions)
         return int(actions[0]) if self._single else actions
 
-    def watch(self, observation: Num[np.ndarray, "..."] | Bool[np.ndarray, "..."]) -> list[PhpStep]:
-        """The greedy `act` of one environment, step by step; the last step is the action or the root's return."""
-        features = self._features(observation)
-        if len(features) != 1:
-            raise InputError(f"watch: expected one environment, not {len(features)}")
-        machines, one = self._machines, np.zeros(1, dtype=np.int64)
-        steps: list[PhpStep] = []
-        while machines.heights[0] > 0 and not (steps and steps[-1].choice < machines.terminate):
-            tops, possible = machines.tops(one), machines.policy_possible(one)
-            frame, depth = Frame(int(tops.procedure[0]), int(tops.counter[0]), int(tops.last[0])), int(tops.depth[0])
-            if self._net is not None:
-                scores = np.empty(possible.shape, dtype=np.float32)
-                hidden = np.empty(self._net.bias1.shape[1], dtype=np.float32)
-                kernels.log_probabilities(self._net, frame[0], features[0], *frame[1:], possible[0], hidden, scores[0])
-            else:
-                scores = self._log_probabilities(features, tops)
-            choice = most_likely(scores, possible)
-            machines.step(one, choice)
-            probabilities = np.where(possible, np.exp(scores.astype(np.float64)), np.nan)[0]
-            steps.append(PhpStep(frame, depth, int(choice[0]), probabilities))
-        self.php_steps[0] += len(steps)
-        return steps
-
     def wrong(self, traces: Traces) -> Bool[np.ndarray, "N"]:
         """Whether the greedy policy takes a wrong action along each teacher trace (∅ included)."""
         return self.follow(traces).wrong
@@ -194,6 +159,12 @@ class ProcedurePolicy:
         """The most likely PHP step of each active frame."""
         features = self._encoded(observations, len(observations))
         return np.asarray(self._log_probabilities(features, tops).argmax(axis=1))
+
+    def probabilities(self, observations: Num[np.ndarray, "M D"], tops: Tops) -> Float[np.ndarray, "M U"]:
+        """The probability of each PHP step of each active frame; NaN if the step is impossible."""
+        scores = self._log_probabilities(self._encoded(observations, len(observations)), tops)
+        possible = self.network.possible(tops.procedure, tops.counter, tops.depth)
+        return np.where(possible, np.exp(scores.astype(np.float64)), np.nan)
 
     def _log_probabilities(self, features: Float[np.ndarray, "M E"], tops: Tops) -> Float[np.ndarray, "M U"]:
         with torch.no_grad():

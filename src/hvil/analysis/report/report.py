@@ -1,0 +1,85 @@
+"""From a learner to its page: play episodes, select some, add probabilities and pictures, write HTML.
+
+What is known of the run beside its learner comes as `RunFacts`; run directories are the business of `hvil.training`.
+"""
+
+from typing import NamedTuple
+
+from hvil.analysis.episodes import Episodes, record
+from hvil.analysis.explain import Explanation
+from hvil.analysis.report.content import RunFacts, affordable, content, observation_names
+from hvil.analysis.report.distributions import with_distributions
+from hvil.analysis.report.episodes import Episode, each_episode, selected
+from hvil.analysis.report.page import page
+from hvil.analysis.report.pictures import album
+from hvil.data.tasks import Task
+from hvil.data.traces import Traces
+from hvil.gate.errors import InputError
+from hvil.learners.learner import Learner
+
+PLAYED = 60
+"""Episodes that are played, to count calls and to select from: enough that a failure of one in twenty is among them
+with a probability of 95%."""
+PICTURE_BYTES = 3_000_000
+STEP_BYTES = 1_500_000
+"""What pictures and steps may take of a page. A page then stays below 5 MB, which every browser opens at once."""
+READABLE_LINES, READABLE_WIDTH, FAITHFUL = 60, 240, 0.5
+"""Of data without a task, a program is shown up to so many lines, characters in a line, and from such an agreement with
+the policy on. Conditions over unnamed columns grow long, and a long or unfaithful program says nothing to a reader."""
+
+
+class Report(NamedTuple):
+    """A finished page and what is in it."""
+
+    html: str
+    played: int
+    successes: int
+    episodes: int
+    """How many of the played episodes are in the page."""
+    program: bool
+    """Whether the page has the extracted program."""
+
+
+def report_page(
+    facts: RunFacts, learner: Learner, traces: Traces, task: Task | None = None, *, episodes: int = 12
+) -> Report:
+    """Play episodes, select some, and put everything on a page.
+
+    Args:
+        facts: what is known of the run.
+        learner: with its current weights.
+        traces: where the episodes begin; one episode is played from each.
+        task: where to play; None: the policy is run along the traces.
+        episodes: how many episodes the page's player offers, at most.
+    """
+    if episodes < 1:
+        raise InputError(f"{episodes} episodes: expected at least 1")
+    if facts.explanation is not None and not _is_worth_showing(facts.explanation, facts.config.task):
+        facts = facts._replace(explanation=None)
+    policy = learner.policy()
+    recorded = record(policy, traces, task)
+    shown = [
+        with_distributions(episode, learner, policy, traces[episode.trace], facts.config)
+        for episode in selected(each_episode(recorded, traces), episodes)
+    ]
+    shown = affordable(shown, observation_names(facts.config), STEP_BYTES)
+    return _written(facts, recorded, shown, traces, task)
+
+
+def _written(facts: RunFacts, recorded: Episodes, shown: list[Episode], traces: Traces, task: Task | None) -> Report:
+    pictures = album(shown, task, traces, PICTURE_BYTES)
+    html = page(content(facts, recorded, shown, pictures, on_traces=task is None))
+    return Report(
+        html=html,
+        played=len(recorded),
+        successes=int(recorded.success.sum()),
+        episodes=len(shown),
+        program=facts.explanation is not None,
+    )
+
+
+def _is_worth_showing(explanation: Explanation, task: str | None) -> bool:
+    """Whether a reader can read and believe the program; a task's own words make it readable at any length."""
+    widest = max(map(len, explanation.source.splitlines()), default=0)
+    short = explanation.lines <= READABLE_LINES and widest <= READABLE_WIDTH
+    return task is not None or (short and explanation.policy_agreement >= FAITHFUL)

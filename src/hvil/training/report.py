@@ -1,0 +1,74 @@
+"""The report of a run: gathers what its directory holds, and has `hvil.analysis.report` make the page."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hvil.analysis.explain import Explanation
+from hvil.analysis.report import PLAYED, Report, RunFacts, report_page
+from hvil.data.sources import task_of
+from hvil.data.tasks import Task
+from hvil.data.traces import Traces
+from hvil.gate.errors import InputError
+from hvil.gate.files import read_json, write_text
+from hvil.training.observers import read_metrics
+
+if TYPE_CHECKING:
+    from hvil.training.run import Run
+
+
+def write_report(run: "Run", out: str | os.PathLike[str] | None = None, *, episodes: int = 12) -> tuple[Path, Report]:
+    """Write the report of a run; `Run.report` has the arguments."""
+    if out is None:
+        if run.path is None:
+            raise InputError("this run has no directory; say where the report goes (out)")
+        out = run.path / "report.html"
+    traces, task = _starts(run, max(episodes, PLAYED))
+    report = report_page(_facts(run), run.learner, traces, task, episodes=episodes)
+    write_text(out, report.html)
+    return Path(out), report
+
+
+def _facts(run: "Run") -> RunFacts:
+    demonstrations = run.config.data.demos or (len(run.data.training) if run.knows_data else None)
+    return RunFacts(
+        title=run.path.resolve().name if run.path else run.config.task or "hvil",
+        config=run.config,
+        updates=run.updates,
+        seconds=run.seconds,
+        demonstrations=demonstrations,
+        evaluation=_evaluation(run),
+        metrics=read_metrics(run.path / "metrics.jsonl") if run.path else [],
+        explanation=_explanation(run),
+    )
+
+
+def _evaluation(run: "Run") -> dict[str, Any]:
+    path = run.path / "evaluation.json" if run.path else None
+    return read_json(path) if path is not None and path.is_file() else {}
+
+
+def _explanation(run: "Run") -> Explanation | None:
+    """The run's program; None if it has none, or nothing to extract it from."""
+    try:
+        return run.explain()
+    except InputError:
+        return None
+
+
+def _starts(run: "Run", count: int) -> tuple[Traces, Task | None]:
+    """The traces from whose starts episodes are played, and the task to play in; None: along the traces."""
+    task = run.task
+    try:
+        traces = run.data.test or (None if task else run.data.training)
+    except InputError as error:
+        if task is None:
+            raise InputError(f"{run.path or 'the run'}: no episode can be played: {error}") from error
+        traces = None
+    if traces is None:
+        assert task is not None
+        traces = task.test_demonstrations(count, run.config.training.seed)
+    run.config.check(traces)
+    # The initial states are in the metadata: without them, episodes can only be played along the traces.
+    where = task_of(traces.attributes.get("task")) if traces.metadata else None
+    return traces[:count], where if where is not None and where.action_names == traces.action_names else None
