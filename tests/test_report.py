@@ -222,7 +222,7 @@ def test_only_programs_that_can_be_read_are_shown_for_data_without_a_task(
         program = SimpleNamespace(
             source="act()\n", lines=lines, policy_agreement=agreement, teacher_agreement=agreement
         )
-        monkeypatch.setattr("hvil.analysis.explain.explain", lambda run: program)
+        monkeypatch.setattr("hvil.training.run.Run.explain", lambda run: program)
         assert main(["report", str(tmp_path / "run"), "--json"]) == 0
         return bool(json.loads(capsys.readouterr().out)["program"])
 

@@ -12,7 +12,6 @@ import gymnasium
 import numpy as np
 from jaxtyping import Int, Num
 
-from hvil.analysis.explain.synthesis import END
 from hvil.data.tasks import Task
 from hvil.data.traces import Traces
 from hvil.machine.batched import Machines, Tops
@@ -41,7 +40,7 @@ class Recording(NamedTuple):
     offsets: Int[np.ndarray, "N_plus_1"]
     """Where each episode's observations begin."""
     actions: Int[np.ndarray, "R"]
-    """What was done at each observation: an action, `END` for ∅, or `CUT`."""
+    """What was done at each observation: an action, ∅ (`terminate`), or `CUT`."""
     steps: Int[np.ndarray, "S 3"]
     """Row, procedure and choice of each PHP step, in order."""
     teacher: Int[np.ndarray, "N"]
@@ -121,7 +120,7 @@ def _record_group(policy: ChoosesSteps, worlds: _Simulated | _Replayed, traces: 
             machines.step(running, choice)
             ended = machines.heights[running] == 0
             for i in running[ended].tolist():
-                done[i].append(END)
+                done[i].append(graph.terminate)
                 alive[i] = False
             acting = choice < graph.terminate
             for i, action in zip(running[acting].tolist(), choice[acting].tolist(), strict=True):
@@ -140,7 +139,9 @@ def _record_group(policy: ChoosesSteps, worlds: _Simulated | _Replayed, traces: 
     lengths = np.array([len(rows) for rows in observed])
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     flat = [(time + offset, h, u) for offset, part in zip(offsets.tolist(), steps, strict=False) for time, h, u in part]
-    teacher = [done[i] == [*traces.actions[traces.offsets[i] : traces.offsets[i + 1]], END] for i in range(count)]
+    teacher = [
+        done[i] == [*traces.actions[traces.offsets[i] : traces.offsets[i + 1]], graph.terminate] for i in range(count)
+    ]
     return Recording(
         np.concatenate([np.stack(rows) for rows in observed]),
         offsets,
@@ -167,7 +168,7 @@ class Event(NamedTuple):
     row: int
     """The observation that it was taken at."""
     step: int
-    """An action, the number of actions plus a procedure, or `END`."""
+    """An action, ∅ (`terminate`), or the call of a procedure (`terminate` + 1 + procedure)."""
     signature: tuple[tuple[int, int], ...]
     """Procedure and last choice of the frames, from the invocation's own, after the action before."""
 
@@ -176,7 +177,7 @@ Invocation = list[Event]
 
 
 class Invocations(NamedTuple):
-    """All invocations of one procedure; those cut by the end of an episode have no `END`."""
+    """All invocations of one procedure; those cut by the end of an episode have no ∅."""
 
     own: list[Invocation]
     """Its own steps: actions and calls."""
@@ -210,15 +211,15 @@ def invocations(recording: Recording, graph: CallGraph) -> dict[int, Invocations
         procedure, own, flat = stack[-1]
         here = signature[len(stack) - 1 :]
         if choice == graph.terminate:
-            own.append(Event(row, END, here))
-            flat.append(Event(row, END, here if flat else ()))
+            own.append(Event(row, graph.terminate, here))
+            flat.append(Event(row, graph.terminate, here if flat else ()))
             stack.pop()
             lasts.pop()
             continue
         lasts[-1] = choice
         if choice > graph.terminate:
             callee = graph.calls[procedure][choice - graph.terminate - 1]
-            own.append(Event(row, graph.terminate + callee, here))
+            own.append(Event(row, graph.terminate + 1 + callee, here))
             begin(callee)
             continue
         own.append(Event(row, choice, here))

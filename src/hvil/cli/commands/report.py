@@ -56,14 +56,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def _program(loaded: "Run") -> "Program | None":
     """The extracted program; of data without a task's own words only one that can be read and believed."""
-    from hvil.analysis.explain import explain
     from hvil.gate.errors import InputError
 
     try:
-        found = explain(loaded)
+        explanation = loaded.explain()
     except InputError:
         return None
-    short = found.lines <= READABLE and max(map(len, found.source.splitlines())) <= WIDE
-    if loaded.config.task is None and not (short and found.policy_agreement >= FAITHFUL):
+    short = explanation.lines <= READABLE and max(map(len, explanation.source.splitlines())) <= WIDE
+    if loaded.config.task is None and not (short and explanation.policy_agreement >= FAITHFUL):
         return None
-    return cast("Program", found)
+    return cast("Program", explanation)
