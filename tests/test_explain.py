@@ -1,5 +1,7 @@
 """Explaining policies: programs that are written down come back, fidelity is that of the text, files run."""
 
+import ast
+import itertools
 import json
 import os
 import re
@@ -8,19 +10,23 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
+import torch
 from table_policy import RETURN, TablePolicy, karel_policy, program_f
 
 import hvil
-from hvil.analysis.explain import Explanation, explain, karel_source, python_file
-from hvil.analysis.explain.episodes import record
-from hvil.analysis.explain.execution import Facts, agreement
-from hvil.analysis.explain.text import TextProgram, text_agreement
-from hvil.analysis.explain.vocabulary import identifiers, vocabulary
+from hvil.analysis.explain import Explanation, explain, python_file
+from hvil.analysis.explain.episodes import ChoosesSteps, Recording, record
+from hvil.analysis.explain.execution import agreement
+from hvil.analysis.explain.facts import Facts
+from hvil.analysis.explain.python_file import TEMPLATE
+from hvil.analysis.explain.text import TextProgram
+from hvil.analysis.explain.vocabulary import FILE_NAMES, identifiers, vocabulary
 from hvil.cli.main import main
-from hvil.data.tasks import Quantity, find_task
+from hvil.data.tasks import Quantity, Task, find_task
 from hvil.data.traces import Traces
 from hvil.domains.karel import PROGRAMS, execute, parse
 from hvil.gate.errors import InputError
@@ -54,25 +60,25 @@ def test_a_policy_of_two_procedures_is_printed_as_such(explained: Explanation) -
     assert explained.lines == 12
     assert explained.policy_agreement == explained.teacher_agreement == 1
     assert explained.unused == ("copy", "spare")
-    assert set(explained.to_mapping()) >= {"lines", "policy_agreement", "teacher_agreement", "source"}
+    assert set(explained.summary()) >= {"lines", "policy_agreement", "teacher_agreement", "source"}
 
 
 def test_equivalent_procedures_and_direct_actions_are_one() -> None:
-    found = explain(program_f(redundant=True), KAREL_F, episodes=300, fresh=200)
-    assert found.policy_agreement == 1
-    assert found.lines <= 12
-    assert len(found.procedures) == 2
-    assert found.unused == ("spare",)
-    assert set(found.absorbed) < {"step", "copy"}
-    assert len(found.absorbed) == 1
+    explanation = explain(program_f(redundant=True), KAREL_F, episodes=300, fresh=200)
+    assert explanation.policy_agreement == 1
+    assert explanation.lines <= 12
+    assert len(explanation.procedures) == 2
+    assert explanation.unused == ("spare",)
+    assert set(explanation.absorbed) < {"step", "copy"}
+    assert len(explanation.absorbed) == 1
 
 
 def test_inlining_writes_one_use_procedures_where_they_are_called() -> None:
-    found = explain(program_f(), KAREL_F, episodes=300, fresh=100, inline=True)
-    assert found.procedures == ("root",)
-    assert "        if front_is_clear:\n            move()\n" in found.source
-    assert found.absorbed == ("step",)
-    assert found.policy_agreement == 1
+    explanation = explain(program_f(), KAREL_F, episodes=300, fresh=100, inline=True)
+    assert explanation.procedures == ("root",)
+    assert "        if front_is_clear:\n            move()\n" in explanation.source
+    assert explanation.absorbed == ("step",)
+    assert explanation.policy_agreement == 1
 
 
 def test_one_procedure_can_be_shown_and_an_unknown_one_is_refused(explained: Explanation) -> None:
@@ -85,78 +91,75 @@ def test_one_procedure_can_be_shown_and_an_unknown_one_is_refused(explained: Exp
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_karel_source_of_the_teacher_is_the_teacher(name: str) -> None:
-    known = find_task(f"karel:{name}")
-    found = explain(_flat_teacher(name), known, episodes=300, fresh=200)
-    assert found.lines <= 25
-    assert found.policy_agreement == 1
-    in_karel = karel_source(found)
-    assert in_karel.policy_agreement == in_karel.teacher_agreement == 1
-    fresh = known.test_demonstrations(100, 77)
+    karel = find_task(f"karel:{name}")
+    explanation = explain(_flat_teacher(name), karel, episodes=300, fresh=200, karel=True)
+    assert explanation.lines <= 25
+    assert explanation.policy_agreement == 1
+    assert explanation.karel is not None
+    assert explanation.karel.policy_agreement == explanation.karel.teacher_agreement == 1
+    fresh = karel.test_demonstrations(100, 77)
     for i in range(len(fresh)):
-        run = execute(parse(in_karel.source), known.reset_options(fresh, i)["world"])
+        run = execute(parse(explanation.karel.source), karel.reset_options(fresh, i)["world"])
         assert run.actions == fresh.actions[fresh.offsets[i] : fresh.offsets[i + 1]].tolist()
 
 
 def _flat_teacher(name: str) -> TablePolicy:
     """The programs of the paper in one procedure, by frame and observation."""
 
-    def root(seen: Mapping[str, bool], counter: int, last: str | None) -> str:
+    def root(observed: Mapping[str, bool], counter: int, last: str | None) -> str:
         if counter == 0:
             return "turnRight"
         turned = {"A": "turnRight", "B": "turnLeft"}.get(name)
-        if turned and last == "move" and seen["right" if name == "A" else "left"]:
+        if turned and last == "move" and observed["right" if name == "A" else "left"]:
             return turned
         if name == "C" and counter > 1 and last == "turnRight":
             return "move"
-        if seen["markers"]:
+        if observed["markers"]:
             return RETURN
-        if name == "C" and seen["right"]:
+        if name == "C" and observed["right"]:
             return "turnRight"
-        if name in "ABC" or seen["front"]:
+        if name in "ABC" or observed["front"]:
             return "move"
         if name == "F":
-            return "turnRight" if seen["right"] else "turnLeft"
+            return "turnRight" if observed["right"] else "turnLeft"
         return "turnLeft" if name == "D" else "turnRight"
 
     return karel_policy({"root": root}, {})
 
 
 def test_rare_behaviour_is_described_by_the_counter() -> None:
-    """After ten moves this policy no longer turns: a program of the same shape says so in a condition."""
+    """After five steps this policy no longer turns: a program of the same shape says so in a condition."""
 
-    def root(seen: Mapping[str, bool], counter: int, last: str | None) -> str:
+    def root(observed: Mapping[str, bool], counter: int, last: str | None) -> str:
         if counter == 0:
             return "turnRight"
-        if last == "move" and seen["left"] and counter < 5:
+        if last == "move" and observed["left"] and counter < 5:
             return "turnLeft"
-        return RETURN if seen["markers"] or not seen["front"] else "move"
+        return RETURN if observed["markers"] or not observed["front"] else "move"
 
-    found = explain(karel_policy({"root": root}, {}), find_task("karel:B"), episodes=500, fresh=300)
-    assert found.policy_agreement >= 0.99
-    assert "counter <" in found.source
-    assert found.lines <= 25
+    explanation = explain(karel_policy({"root": root}, {}), find_task("karel:B"), episodes=500, fresh=300)
+    assert explanation.policy_agreement >= 0.99
+    assert "counter <" in explanation.source
+    assert explanation.lines <= 25
 
 
-def test_text_and_tree_of_a_program_agree_with_the_same_episodes() -> None:
-    found = explain(program_f(), KAREL_F, episodes=200, fresh=50)
+def test_text_and_tree_of_a_program_agree_with_the_same_episodes(explained: Explanation) -> None:
     # A wrong program: it never turns left.
-    wrong = found.source.replace("turn_left()", "turn_right()")
+    wrong = explained.source.replace("turn_left()", "turn_right()")
     recording = record(program_f(), KAREL_F.test_demonstrations(200, 5), KAREL_F)
-    values = found.words.rows(recording.observations)
-    right = agreement(found.program, Facts(found.words, recording), recording)
-    assert right.all()
-    text = TextProgram(wrong, found.words, "root", values)
-    turned_left = [1 in recording.actions[a:b] for a, b in zip(recording.offsets, recording.offsets[1:], strict=False)]
-    assert (text_agreement(text, recording.offsets, recording.actions) == ~np.array(turned_left)).all()
+    facts = Facts(explained.words, recording.observations)
+    assert agreement(explained.program, facts, recording).all()
+    text = TextProgram(wrong, explained.words, "root")
+    turned_left = [1 in recording.actions[a:b] for a, b in itertools.pairwise(recording.offsets)]
+    agrees = text.agreement(recording.observations, recording.offsets, recording.actions)
+    assert agrees.tolist() == [not turned for turned in turned_left]
 
 
 def test_a_loop_that_does_nothing_is_a_disagreement_not_a_hang() -> None:
     recording = record(program_f(), KAREL_F.test_demonstrations(5, 5), KAREL_F)
     words = vocabulary(program_f().graph, KAREL_F, (), 4)
-    stuck = TextProgram(
-        "def root():\n    while True:\n        pass\n", words, "root", words.rows(recording.observations)
-    )
-    assert not text_agreement(stuck, recording.offsets, recording.actions).any()
+    stuck = TextProgram("def root():\n    while True:\n        pass\n", words, "root")
+    assert not stuck.agreement(recording.observations, recording.offsets, recording.actions).any()
 
 
 def test_the_python_file_runs_on_its_own(explained: Explanation, tmp_path: Path) -> None:
@@ -167,6 +170,28 @@ def test_the_python_file_runs_on_its_own(explained: Explanation, tmp_path: Path)
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "20 of 20 episodes on karel:F succeeded\n"
+
+
+def test_a_written_program_that_does_nothing_is_stopped(explained: Explanation, tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    text = python_file(explained).replace("        step()\n", "        pass\n")
+    path.write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(path), "2"], capture_output=True, text=True, cwd=tmp_path, env=_environment()
+    )
+    assert done.stdout.startswith("0 of 2 episodes"), done.stderr
+
+
+def test_no_word_of_a_program_is_a_name_of_its_file() -> None:
+    tree = ast.parse(TEMPLATE.read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    names = {alias.asname or alias.name for node in imports for alias in node.names}
+    names |= {function.name for function in functions}
+    names |= {argument.arg for function in functions if function.name == "observe" for argument in function.args.args}
+    # Words are in lower case.
+    assert {name for name in names if name.islower()} == FILE_NAMES
+    assert not set(identifiers(sorted(FILE_NAMES))) & FILE_NAMES
 
 
 def _environment() -> dict[str, str]:
@@ -199,17 +224,18 @@ def test_without_a_task_the_policy_is_run_along_traces() -> None:
     traces = _lamp_traces(60)
     graph = call_graph({"procedures": {"<b>root": {"calls": []}}}, traces.action_names)
 
-    def root(seen: Mapping[str, bool], counter: int, last: str | None) -> str:
-        return RETURN if counter and seen["lit"] else "push <it>"
+    def root(observed: Mapping[str, bool], counter: int, last: str | None) -> str:
+        return RETURN if counter and observed["lit"] else "push <it>"
 
-    found = explain(TablePolicy(graph, ("lit", "noise"), {"<b>root": root}), traces=traces)
-    assert found.source == "def b_root():\n    while not lamp_lit:\n        push_it()\n"
-    assert (found.policy_agreement, found.teacher_agreement, found.rolled_out) == (1, 1, False)
-    assert found.episodes == 30
+    policy = TablePolicy(graph, ("lit", "noise"), {"<b>root": root})
+    explanation = explain(policy, traces=traces)
+    assert explanation.source == "def b_root():\n    while not lamp_lit:\n        push_it()\n"
+    assert (explanation.policy_agreement, explanation.teacher_agreement, explanation.rolled_out) == (1, 1, False)
+    assert explanation.episodes == 30
     with pytest.raises(InputError, match="needs an environment"):
-        python_file(found)
+        python_file(explanation)
     with pytest.raises(InputError, match="runs of Karel tasks"):
-        karel_source(found)
+        explain(policy, traces=traces, karel=True)
 
 
 def test_columns_of_whole_numbers_are_compared_with_each_other() -> None:
@@ -229,9 +255,9 @@ def test_columns_of_whole_numbers_are_compared_with_each_other() -> None:
         def choices(self, features: np.ndarray, tops: Tops) -> np.ndarray:
             return np.where((features[:, 0] < features[:, 1]) | (tops.counter == 0), 0, self.graph.terminate)
 
-    found = explain(Walker(), traces=traces)
-    assert found.source == "def root():\n    while x < shelf:\n        right()\n"
-    assert found.policy_agreement == 1
+    explanation = explain(Walker(), traces=traces)
+    assert explanation.source == "def root():\n    while x < shelf:\n        right()\n"
+    assert explanation.policy_agreement == 1
 
 
 def test_a_loop_may_count_to_the_square_of_a_length() -> None:
@@ -244,9 +270,9 @@ def test_a_loop_may_count_to_the_square_of_a_length() -> None:
             length = np.rint(10 * features[:, -1])
             return np.where(tops.counter < length**2 - 1, 1, self.graph.terminate)
 
-    found = explain(Counting(), find_task("bubblesort"), episodes=60, fresh=30)
-    assert found.source == "def root():\n    for _ in range(length * length - 1):\n        ptr1_right()\n"
-    assert found.policy_agreement == 1
+    explanation = explain(Counting(), find_task("bubblesort"), episodes=60, fresh=30)
+    assert explanation.source == "def root():\n    for _ in range(length * length - 1):\n        ptr1_right()\n"
+    assert explanation.policy_agreement == 1
 
 
 def test_nothing_to_run_on_is_refused() -> None:
@@ -259,21 +285,20 @@ def test_nothing_to_run_on_is_refused() -> None:
 
 
 def test_a_behaviour_that_does_not_fit_karel_is_said_to_be_so() -> None:
-    def root(seen: Mapping[str, bool], counter: int, last: str | None) -> str:
-        return "turnLeft" if counter < 13 + 5 * (seen["front"] and seen["right"]) else RETURN
+    def root(observed: Mapping[str, bool], counter: int, last: str | None) -> str:
+        return "turnLeft" if counter < 13 + 5 * (observed["front"] and observed["right"]) else RETURN
 
-    found = explain(karel_policy({"root": root}, {}), KAREL_F, episodes=200, fresh=100)
     with pytest.raises(InputError, match="does not fit the Karel language"):
-        karel_source(found)
+        explain(karel_policy({"root": root}, {}), KAREL_F, episodes=200, fresh=100, karel=True)
 
 
 def test_quantities_of_bubble_sort_are_read_from_observations() -> None:
-    known = find_task("bubblesort")
-    environment = known.environment()
+    bubblesort = find_task("bubblesort")
+    environment = bubblesort.environment()
     observation, _ = environment.reset(options={"list": [7, 1, 3]})
     environment.step(3)
     observation = environment.step(0)[0]
-    values = {quantity.name: float(quantity.of(observation[None])[0]) for quantity in known.quantities}
+    values = {quantity.name: float(quantity.of(observation[None])[0]) for quantity in bubblesort.quantities}
     assert values == {"value1": 7, "value2": 1, "pointer1_at_end": 1, "pointer2_at_end": 0, "length": 3}
     assert Quantity("x", "observation[..., 1]", "number").of(np.array([[1.0, 2.0]])).tolist() == [2.0]
 
@@ -305,7 +330,7 @@ def test_the_command_refuses_in_one_line(tiny_run: Path, tmp_path: Path, capsys:
     shutil.copytree(tiny_run, tmp_path / "empty")
     (tmp_path / "empty" / "model.safetensors").unlink()
     for arguments, message in [
-        ([str(tmp_path / "lstm")], "'lstm' has no procedures to explain"),
+        ([str(tmp_path / "lstm")], "this policy has no procedures to explain"),
         ([str(tmp_path / "empty")], "model.safetensors"),
         ([str(tmp_path)], "not a run directory"),
         ([str(tiny_run), "--procedure", "nobody"], "no procedure 'nobody'"),
@@ -318,7 +343,84 @@ def test_the_command_refuses_in_one_line(tiny_run: Path, tmp_path: Path, capsys:
         assert error.count("\n") == 1, error
 
 
-def test_a_run_explains_itself(tiny_run: Path) -> None:
-    found = hvil.load(tiny_run).explain(episodes=20, fresh=10)
-    assert found.source.startswith("def root():")
-    assert 0 <= found.policy_agreement <= 1
+def test_a_run_keeps_its_explanation(tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run"
+    shutil.copytree(tiny_run, path)
+    (path / "explanation.json").unlink(missing_ok=True)
+    rolled_out = []
+
+    def counted(policy: ChoosesSteps, traces: Traces, task: Task | None) -> Recording:
+        rolled_out.append(len(traces))
+        return record(policy, traces, task)
+
+    monkeypatch.setattr("hvil.analysis.explain.evidence.record", counted)
+
+    def explanation(**options: Any) -> Explanation:
+        rolled_out.clear()
+        return hvil.load(path).explain(**{"episodes": 20, "fresh": 10} | options)
+
+    first = explanation()
+    assert rolled_out == [20, 10]
+    assert first.source.startswith("def root():")
+    assert explanation() == first
+    assert rolled_out == []
+    assert explanation().summary() == first.summary()
+    assert python_file(explanation()) == python_file(first)
+    assert rolled_out == []
+    assert explanation(again=True) == first
+    assert rolled_out == [20, 10]
+    explanation(fresh=9)
+    assert rolled_out == [20, 9]
+    run = hvil.load(path)
+    with torch.no_grad():
+        next(cast(torch.nn.Module, run.learner).parameters()).add_(1)
+    rolled_out.clear()
+    run.explain(episodes=20, fresh=9)
+    assert rolled_out == [20, 9]
+    (path / "explanation.json").write_text("{", encoding="utf-8")
+    assert explanation() == first
+    assert rolled_out == [20, 10]
+
+
+def test_the_command_shows_what_the_library_has_kept(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    explanation = hvil.load(tiny_run).explain(episodes=15, fresh=10)
+    monkeypatch.setattr("hvil.analysis.explain.evidence.record", None)
+    assert main(["explain", str(tiny_run), "--rollouts", "15", "--fresh", "10"]) == 0
+    assert capsys.readouterr().out.startswith(
+        f"{explanation.source}\n# {explanation.lines} lines; {explanation.fidelity}"
+    )
+
+
+@pytest.mark.parametrize("karel", [False, True])
+def test_an_explanation_comes_back_from_json(karel: bool) -> None:
+    first = explain(_flat_teacher("B"), find_task("karel:B"), episodes=60, fresh=20, karel=karel)
+    text = json.dumps(first.to_mapping(), allow_nan=False)
+    again = Explanation.from_mapping(json.loads(text), first.graph, find_task("karel:B"))
+    assert again == first
+    assert python_file(again) == python_file(first)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("program", {"root": 0, "blocks": [[0, [{"step": 99}]]]}),
+        ("program", {"root": 0, "blocks": [[0, [{"while": [[["os.system('x')", 0.5, False]]], "body": []}]]]}),
+        ("program", {"root": 0, "blocks": [[0, [{"for": ["exit()", 1, 0], "body": []}]]]}),
+        ("program", {"root": 7, "blocks": []}),
+        ("kinds", ["truth"]),
+        ("karel", {"source": "import os", "policy_agreement": 1, "teacher_agreement": 1}),
+        ("episodes", "many"),
+    ],
+)
+def test_words_that_are_not_the_policys_are_refused(explained: Explanation, name: str, value: object) -> None:
+    with pytest.raises(InputError):
+        Explanation.from_mapping(explained.to_mapping() | {name: value}, explained.graph, KAREL_F)
+
+
+def test_progress_grows_to_the_end() -> None:
+    shares: list[float] = []
+    explain(program_f(), KAREL_F, episodes=20, fresh=10, progress=shares.append)
+    assert shares == sorted(shares)
+    assert 0 < shares[0] < shares[-1] <= 1

@@ -28,9 +28,9 @@ class TablePolicy:
     def _choice(self, row: np.ndarray, procedure: int, counter: int, last: int) -> int:
         graph = self.graph
         step_names = [*graph.action_names, RETURN, *(graph.procedures[callee] for callee in graph.calls[procedure])]
-        seen: dict[str, Any] = {name: bool(value > 0.5) for name, value in zip(self.names, row, strict=True)}
+        observed: dict[str, Any] = {name: bool(value > 0.5) for name, value in zip(self.names, row, strict=True)}
         before = step_names[last] if last >= 0 else None
-        return step_names.index(self.procedures[graph.procedures[procedure]](seen, int(counter), before))
+        return step_names.index(self.procedures[graph.procedures[procedure]](observed, int(counter), before))
 
 
 def karel_policy(procedures: Mapping[str, Procedure], calls: Mapping[str, list[str]]) -> TablePolicy:
@@ -42,19 +42,19 @@ def karel_policy(procedures: Mapping[str, Procedure], calls: Mapping[str, list[s
 def program_f(redundant: bool = False) -> TablePolicy:
     """Karel's program F in two procedures; `redundant`: the root calls a copy, or acts by itself, by its counter."""
 
-    def root(seen: Mapping[str, bool], counter: int, last: str | None) -> str:
+    def root(observed: Mapping[str, bool], counter: int, last: str | None) -> str:
         if counter == 0:
             return "turnRight"
-        if seen["markers"]:
+        if observed["markers"]:
             return RETURN
         if redundant and counter % 3 == 1:
-            return decide(seen, 0, None)
+            return decide(observed, 0, None)
         return "copy" if redundant and counter % 3 == 2 else "step"
 
-    def decide(seen: Mapping[str, bool], counter: int, last: str | None) -> str:
+    def decide(observed: Mapping[str, bool], counter: int, last: str | None) -> str:
         if counter:
             return RETURN
-        return "move" if seen["front"] else "turnRight" if seen["right"] else "turnLeft"
+        return "move" if observed["front"] else "turnRight" if observed["right"] else "turnLeft"
 
     procedures = {"root": root, "step": decide, "copy": decide, "spare": decide}
     return karel_policy(procedures, {"root": ["step", "copy", "spare"]})

@@ -7,6 +7,7 @@ for, `explanation.json` and `report.html`. A run whose traces came from Python a
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hvil.analysis.evaluation import Evaluation, evaluate
-from hvil.analysis.explain import Explanation, explain
+from hvil.analysis.explain import EPISODES, FRESH, Explanation, explain, explanation_file
 from hvil.data import trace_files
 from hvil.data.sources import Data, load_data, task_of
 from hvil.data.tasks import Task
@@ -28,12 +29,12 @@ from hvil.learners.learner import Learner, Policy
 from hvil.training.loop import seeded
 from hvil.training.observers import read_metrics
 from hvil.training.plan import Plan
-from hvil.training.weights import check_weights, load_weights, save_weights
+from hvil.training.weights import check_weights, load_weights, save_weights, weights_digest
 
 if TYPE_CHECKING:
     from hvil.analysis.report import Report
 
-CONFIG, MODEL, METRICS = "config.json", "model.safetensors", "metrics.jsonl"
+CONFIG, MODEL, METRICS, EXPLANATION = "config.json", "model.safetensors", "metrics.jsonl", "explanation.json"
 TRACES, TEST, VALIDATION = "traces.npz", "test.npz", "validation.npz"
 """The files of a run directory; the last three only if the traces came from Python."""
 
@@ -97,9 +98,69 @@ class Run:
         training = self.data.training if self.knows_data else None
         return evaluate(self.learner, traces, training, task, self.config.graph.procedures)
 
-    def explain(self, **options: Any) -> Explanation:
-        """What the policy learned, as a program (`hvil.analysis.explain.explain` has the options)."""
-        return explain(self, **options)
+    def explain(
+        self,
+        task: Task | None = None,
+        traces: Traces | None = None,
+        *,
+        inline: bool = False,
+        karel: bool = False,
+        episodes: int = EPISODES,
+        fresh: int = FRESH,
+        seed: int = 0,
+        again: bool = False,
+        progress: Callable[[float], None] | None = None,
+    ) -> Explanation:
+        """What the policy learned, as a program.
+
+        A run in a directory keeps its explanation there (`explanation.json`), and does not roll out anything for the
+        same one a second time.
+
+        Args:
+            task: where to roll the policy out; by default in the run's own task.
+            traces: without a task, what to run the policy along; by default the run's own traces.
+            inline: write procedures out that are called at one point only, or take a single step.
+            karel: also give the program in the Karel language.
+            episodes: roll-outs to extract from.
+            fresh: other roll-outs to measure on.
+            seed: of the roll-outs' initial states.
+            again: explain anew even if the directory has the explanation.
+            progress: called with the share of the work that is done, from 0 to 1.
+        """
+        measure = None
+        if task is None and traces is None:
+            task = self.task
+            if task is None:
+                traces, measure = self.data.training, self.data.test
+        options: dict[str, Any] = {"inline": inline, "episodes": episodes, "fresh": fresh, "seed": seed}
+        origin = {
+            "configuration": self.config.digest,
+            "weights": weights_digest(self.learner),
+            "task": None if task is None else [task.name, task.contents],
+            "traces": [None if each is None else fingerprint(each) for each in (traces, measure)],
+            **options,
+        }
+        file = None if self.path is None else self.path / EXPLANATION
+        graph, names = self.config.graph, self.config.observation_names
+        if file is not None and not again:
+            stored = explanation_file.load(
+                file, origin, lambda mapping: Explanation.from_mapping(mapping, graph, task, names)
+            )
+            if stored is not None and (stored.karel is not None or not karel):
+                return stored
+        explanation = explain(
+            self.policy,
+            task,
+            traces=traces,
+            measure=measure,
+            observation_names=names,
+            karel=karel,
+            progress=progress,
+            **options,
+        )
+        if file is not None:
+            explanation_file.save(file, explanation, origin)
+        return explanation
 
     def report(self, out: str | os.PathLike[str] | None = None, *, episodes: int = 12) -> "tuple[Path, Report]":
         """Write one HTML page about the run, by default as `report.html` into its directory.

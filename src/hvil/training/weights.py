@@ -1,5 +1,6 @@
 """`model.safetensors`: a learner's weights and the number of its updates, written atomically, read without trust."""
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +21,16 @@ def save_weights(path: Path, learner: Learner, updates: int) -> None:
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in _module(learner).state_dict().items()}
     facts = {"hvil": json.dumps({"updates": updates})}
     write_atomically(path, lambda target: save_file(tensors, target, facts))
+
+
+def weights_digest(learner: Learner) -> str:
+    """A digest of the weights; the same weights give the same digest."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, value in sorted(_module(learner).state_dict().items()):
+        array = value.detach().cpu().contiguous().numpy()
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
 def check_weights(path: Path, make: Callable[[], Any]) -> None:

@@ -1,18 +1,85 @@
-"""Short conditions that answer rightly: from weighted examples to a disjunction of conjunctions, by way of a tree."""
+"""Short conditions from weighted examples: a small decision tree, written as a disjunction and shortened.
+
+Letters: E examples, F features.
+"""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from hvil.analysis.explain.demands import fitted_tree
-from hvil.analysis.explain.syntax import ALWAYS, AnyOf, Comparison, Condition, Literal
+from hvil.analysis.explain.program import ALWAYS, NEVER, Comparison, Condition, Literal
+
+if TYPE_CHECKING:
+    from sklearn.tree import DecisionTreeClassifier
 
 MOST_LEAVES = 8
+"""Leaves of the largest tree that refinement makes a condition of: beyond that, a condition does not fit a line."""
+
+
+def learn_conditions(
+    names: Sequence[str],
+    columns: Float[np.ndarray, "E F"],
+    answers: Bool[np.ndarray, "E"],
+    weights: Float[np.ndarray, "E"],
+) -> list[Condition]:
+    """Conditions of growing size; each gives fewer wrong answers than the one before it.
+
+    Args:
+        names: of the features.
+        columns: the features of each example.
+        answers: what the condition should say.
+        weights: how much each example counts.
+    """
+    conditions: list[Condition] = []
+    fewest_wrong = np.inf
+    for leaves in range(2, MOST_LEAVES + 1):
+        tree = fitted_tree(columns, answers.astype(np.int64), weights, leaves)
+        condition = _shortened(_from_tree(tree, names), names, columns, answers, weights)
+        wrong = float(weights[holds(condition, names, columns) != answers].sum())
+        if wrong < fewest_wrong:
+            conditions.append(condition)
+            fewest_wrong = wrong
+        if not wrong:
+            break
+    return conditions
+
+
+def learn_condition(
+    names: Sequence[str], columns: Float[np.ndarray, "E F"], answers: Bool[np.ndarray, "E"], leaves: int
+) -> Condition:
+    """The condition of a tree with this number of leaves."""
+    if answers.all() or not answers.any():
+        return ALWAYS if answers.all() else NEVER
+    # Equal examples become one example with a weight, which makes the shortening fast.
+    distinct, inverse = np.unique(np.column_stack([columns, answers]), axis=0, return_inverse=True)
+    weights = np.bincount(inverse.ravel(), minlength=len(distinct)).astype(np.float64)
+    columns, answers = distinct[:, :-1], distinct[:, -1] > 0
+    tree = fitted_tree(columns, answers.astype(np.int64), weights, leaves)
+    return _shortened(_from_tree(tree, names), names, columns, answers, weights)
+
+
+def fitted_tree(
+    columns: Float[np.ndarray, "E F"],
+    labels: np.ndarray,
+    weights: Float[np.ndarray, "E"] | None,
+    leaves: int,
+) -> "DecisionTreeClassifier":
+    """A decision tree that is grown best first to a number of leaves."""
+    # Imported here for a fast start: runs import this module, and scikit-learn takes a second.
+    from sklearn.tree import DecisionTreeClassifier
+
+    # Many examples are equal: one of each, with a weight, makes this fast.
+    examples = np.column_stack([columns, labels])
+    distinct, inverse = np.unique(examples, axis=0, return_inverse=True)
+    total = np.bincount(inverse.ravel(), weights=weights, minlength=len(distinct))
+    tree = DecisionTreeClassifier(criterion="entropy", max_leaf_nodes=max(leaves, 2), random_state=0)
+    return tree.fit(distinct[:, :-1], distinct[:, -1].astype(labels.dtype), sample_weight=total)
 
 
 def holds(condition: Condition, names: Sequence[str], columns: Float[np.ndarray, "E F"]) -> Bool[np.ndarray, "E"]:
-    """The condition on each example."""
+    """The truth of a condition on each example."""
     result = np.zeros(len(columns), dtype=bool)
     for clause in condition.clauses:
         result |= _clause_holds(clause, names, columns)
@@ -28,86 +95,52 @@ def _clause_holds(
     return result
 
 
-def learn_conditions(
-    names: Sequence[str],
-    columns: Float[np.ndarray, "E F"],
-    right: Bool[np.ndarray, "E"],
-    weights: Float[np.ndarray, "E"],
-) -> list[Condition]:
-    """Conditions of growing size, each righter than the one before."""
-    found: list[Condition] = []
-    least = np.inf
-    for leaves in range(2, MOST_LEAVES + 1):
-        tree = fitted_tree(columns, right.astype(np.int64), weights, leaves)
-        condition = _simplified(_from_tree(tree, names), names, columns, right, weights)
-        wrong = float(weights[holds(condition, names, columns) != right].sum())
-        if wrong < least:
-            found.append(condition)
-            least = wrong
-        if not wrong:
-            break
-    return found
-
-
-def learn_condition(
-    names: Sequence[str], columns: Float[np.ndarray, "E F"], right: Bool[np.ndarray, "E"], leaves: int
-) -> Condition:
-    """One condition, as right as a tree of this size can be."""
-    if right.all() or not right.any():
-        return ALWAYS if right.all() else AnyOf(())
-    # The same example many times over is one with a weight.
-    distinct, inverse = np.unique(np.column_stack([columns, right]), axis=0, return_inverse=True)
-    weights = np.bincount(inverse.ravel(), minlength=len(distinct)).astype(np.float64)
-    columns, right = distinct[:, :-1], distinct[:, -1] > 0
-    tree = fitted_tree(columns, right.astype(np.int64), weights, leaves)
-    return _simplified(_from_tree(tree, names), names, columns, right, weights)
-
-
-def _from_tree(fitted: object, names: Sequence[str]) -> Condition:
-    tree = fitted.tree_  # type: ignore[attr-defined]
-    classes = fitted.classes_  # type: ignore[attr-defined]
+def _from_tree(fitted: "DecisionTreeClassifier", names: Sequence[str]) -> Condition:
+    """One clause for each leaf that says yes: the comparisons on the way to it."""
+    tree = fitted.tree_
     clauses: list[tuple[Literal, ...]] = []
     pending: list[tuple[int, tuple[Literal, ...]]] = [(0, ())]
     while pending:
         node, path = pending.pop()
         if tree.children_left[node] < 0:
-            if classes[int(np.argmax(tree.value[node][0]))]:
+            if fitted.classes_[int(np.argmax(tree.value[node][0]))]:
                 clauses.append(path)
             continue
         test = Comparison(names[tree.feature[node]], float(tree.threshold[node]))
         pending.append((tree.children_right[node], (*path, Literal(test))))
         pending.append((tree.children_left[node], (*path, Literal(test, negated=True))))
-    return AnyOf(tuple(clauses))
+    return Condition(tuple(clauses))
 
 
-def _simplified(
+def _shortened(
     condition: Condition,
     names: Sequence[str],
     columns: Float[np.ndarray, "E F"],
-    right: Bool[np.ndarray, "E"],
+    answers: Bool[np.ndarray, "E"],
     weights: Float[np.ndarray, "E"],
 ) -> Condition:
-    """Without literals and clauses that make it no righter."""
+    """The condition without the literals and clauses that it can lose without more wrong answers."""
 
     def wrong(candidate: Condition) -> float:
-        return float(weights[holds(candidate, names, columns) != right].sum())
+        return float(weights[holds(candidate, names, columns) != answers].sum())
 
-    best = wrong(condition)
+    fewest_wrong = wrong(condition)
     shorter = True
     while shorter:
         shorter = False
         for candidate in _shortenings(condition):
-            if wrong(candidate) <= best:
-                condition, best, shorter = candidate, wrong(candidate), True
+            if wrong(candidate) <= fewest_wrong:
+                condition, fewest_wrong, shorter = candidate, wrong(candidate), True
                 break
     return condition
 
 
 def _shortenings(condition: Condition) -> list[Condition]:
+    """The condition without one clause, or without one literal."""
     clauses = condition.clauses
-    without_clause = [AnyOf(clauses[:i] + clauses[i + 1 :]) for i in range(len(clauses)) if len(clauses) > 1]
+    without_clause = [Condition(clauses[:i] + clauses[i + 1 :]) for i in range(len(clauses)) if len(clauses) > 1]
     without_literal = [
-        AnyOf((*clauses[:i], clause[:j] + clause[j + 1 :], *clauses[i + 1 :]))
+        Condition((*clauses[:i], clause[:j] + clause[j + 1 :], *clauses[i + 1 :]))
         for i, clause in enumerate(clauses)
         for j in range(len(clause))
         if len(clause) > 1

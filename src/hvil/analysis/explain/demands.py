@@ -1,7 +1,9 @@
-"""From invocations to what a program has to do: situations, the usual step in each, and what follows.
+"""From invocations of a procedure to demands on a program: situations, the usual step in each, and what follows.
 
-A situation is some memory of the past together with the outcomes of a few comparisons. Which memory and which
-comparisons are needed is found out here, as well as what is rare enough to be left aside.
+A situation is some memory of the past together with the outcomes of a few comparisons. This module finds out which
+memory and which comparisons are needed, and leaves aside what is rare. The search itself is in `synthesis`.
+
+Letters: E events.
 """
 
 import itertools
@@ -11,81 +13,84 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.tree import DecisionTreeClassifier
 
+from hvil.analysis.explain.conditions import fitted_tree
 from hvil.analysis.explain.episodes import Event, Invocation
-from hvil.analysis.explain.execution import Facts
-from hvil.analysis.explain.syntax import Comparison
-from hvil.analysis.explain.synthesis import END, Demands
-from hvil.analysis.explain.vocabulary import COUNTER, LAST, Vocabulary
+from hvil.analysis.explain.facts import Facts, Moments
+from hvil.analysis.explain.meaning import Demands
+from hvil.analysis.explain.program import NO_STEP, Comparison
+from hvil.analysis.explain.vocabulary import LAST
 
+RARE_SHARES = (0.03, 0.005, 0.0)
+"""Shares of invocations that may be left aside as rare, from a short program for the usual to a program for all.
+
+Their order is that of readability; whoever needs exactness first goes through them in reverse."""
 MOST_COMPARISONS = 7
-LEAVES = 16
-CONSISTENT = 0.003
-"""Share of invocations that a coarse memory may contradict before a finer one is taken."""
+"""Comparisons that tell situations apart: there are up to 2^7 outcomes for each memory, near what the search can hold
+(`MOST_SITUATIONS` in `extraction`)."""
+TREE_LEAVES = 16
+"""Leaves of the tree that the comparisons come from: twice as many as comparisons, as a comparison can stand twice."""
+MOST_MEMORY_COLUMNS = 256
+"""If there are more different memories, the tree does not see them: one column each would be too slow."""
+CONTRADICTED_SHARE = 0.003
+"""The share of invocations that a coarse memory may contradict more than the finest one does."""
 
 Memory = Callable[[Sequence[Event], int], object]
-"""What is remembered before an event, by its position in an invocation."""
+"""What is remembered before an event, which is given by its position in an invocation."""
 
 
 def _last_actions(count: int) -> Memory:
-    return lambda events, at: tuple(event.step for event in events[max(0, at - count) : at])
+    return lambda events, position: tuple(event.step for event in events[max(0, position - count) : position])
 
 
-def _frames(events: Sequence[Event], at: int) -> object:
-    return events[at].signature
+def _frames(events: Sequence[Event], position: int) -> object:
+    return events[position].signature
 
 
-def _frames_and_start(events: Sequence[Event], at: int) -> object:
-    return min(at, 2), events[at].signature, events[at - 1].step if at else END
+def _frames_and_start(events: Sequence[Event], position: int) -> object:
+    last = events[position - 1].step if position else NO_STEP
+    return min(position, 2), events[position].signature, last
 
 
 MEMORIES: tuple[Memory, ...] = (_last_actions(0), _last_actions(1), _last_actions(2), _frames, _frames_and_start)
 """From coarse to fine."""
+OWN_MEMORY = MEMORIES[1]
+"""The finest memory of a procedure that is looked at by its own steps: the last step, as its frame has it."""
 
 
 class Table(NamedTuple):
-    """Events of invocations with the numbers that comparisons ask for."""
+    """The events of invocations, with the features that comparisons ask for."""
 
     invocations: list[Invocation]
     features: dict[str, Float[np.ndarray, "E"]]
     steps: list[int]
+    terminate: int
+    """The step that stands for ∅."""
 
 
 def table(invocations: Sequence[Invocation], facts: Facts, frame: bool) -> Table:
-    """Collect the events; `frame` also gives the counter and the last step, where events are a procedure's own."""
+    """Collect the events; with `frame`, where they are a procedure's own, also the features of its frame."""
     used = [invocation for invocation in invocations if invocation]
-    rows = np.array([event.row for invocation in used for event in invocation], dtype=np.int64)
-    counters = np.array([i for invocation in used for i in range(len(invocation))], dtype=np.float64)
-    features: dict[str, np.ndarray] = {}
-    for name, feature in facts.words.features.items():
-        left = counters if feature.left == COUNTER else facts.values[feature.left][rows]
-        if feature.left != COUNTER or frame:
-            features[name] = left - feature.factor * facts.values[feature.right][rows] if feature.right else left
-    if frame:
-        lasts = np.array(
-            [invocation[i - 1].step if i else END for invocation in used for i in range(len(invocation))],
-            dtype=np.int64,
-        )
-        for step in np.unique(lasts):
-            features[last_feature(facts.words, int(step))] = (lasts == step).astype(np.float64)
-    return Table(used, features, [event.step for invocation in used for event in invocation])
-
-
-def last_feature(words: Vocabulary, step: int) -> str:
-    """The feature that says whether the frame's last step was this one."""
-    return f"{LAST}={words.step_names[step] if step >= 0 else ''}"
+    moments = Moments(
+        rows=np.array([event.row for invocation in used for event in invocation], dtype=np.int64),
+        counters=np.array([i for invocation in used for i in range(len(invocation))], dtype=np.int64),
+        lasts=np.array(
+            [step for part in used for step in (NO_STEP, *(event.step for event in part[:-1]))], dtype=np.int64
+        ),
+    )
+    return Table(
+        invocations=used,
+        features=facts.columns(moments, frame),
+        steps=[event.step for invocation in used for event in invocation],
+        terminate=facts.words.terminate,
+    )
 
 
 def choose_comparisons(events: Table, memories: Sequence[object]) -> list[Comparison]:
     """The comparisons that a small decision tree needs to predict the steps, the most important first."""
     names = [name for name in events.features if not name.startswith(LAST)]
-    known = {memory: i for i, memory in enumerate(dict.fromkeys(memories))}
-    remembered = np.zeros((len(memories), len(known) if len(known) <= 256 else 0))
-    if remembered.shape[1]:
-        remembered[np.arange(len(memories)), [known[memory] for memory in memories]] = 1
-    columns = np.column_stack([*(events.features[name] for name in names), remembered])
-    tree = fitted_tree(columns, np.array(events.steps), None, LEAVES).tree_
+    columns = np.column_stack([*(events.features[name] for name in names), _memory_columns(memories)])
+    tree = fitted_tree(columns, np.array(events.steps), None, TREE_LEAVES).tree_
     gains: Counter[Comparison] = Counter()
     for node in range(tree.node_count):
         left, right = tree.children_left[node], tree.children_right[node]
@@ -97,89 +102,18 @@ def choose_comparisons(events: Table, memories: Sequence[object]) -> list[Compar
     return [comparison for comparison, _ in gains.most_common(MOST_COMPARISONS)]
 
 
-def fitted_tree(
-    columns: Float[np.ndarray, "E F"],
-    labels: np.ndarray,
-    weights: Float[np.ndarray, "E"] | None,
-    leaves: int,
-) -> DecisionTreeClassifier:
-    """A decision tree grown best first to a number of leaves."""
-    # Many events are the same: one row each, with a weight, is what makes this fast.
-    rows = np.column_stack([columns, labels])
-    distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
-    total = np.bincount(inverse.ravel(), weights=weights, minlength=len(distinct))
-    tree = DecisionTreeClassifier(criterion="entropy", max_leaf_nodes=max(leaves, 2), random_state=0)
-    return tree.fit(distinct[:, :-1], distinct[:, -1].astype(labels.dtype), sample_weight=total)
+def _memory_columns(memories: Sequence[object]) -> Float[np.ndarray, "E M"]:
+    """One column of 0 and 1 for each different memory; no columns if there are too many."""
+    numbers = {memory: i for i, memory in enumerate(dict.fromkeys(memories))}
+    columns = np.zeros((len(memories), len(numbers) if len(numbers) <= MOST_MEMORY_COLUMNS else 0))
+    if columns.shape[1]:
+        columns[np.arange(len(memories)), [numbers[memory] for memory in memories]] = 1
+    return columns
 
 
-class Situations(NamedTuple):
-    """Demands, and the share of invocations that they describe."""
-
-    demands: Demands
-    share: float
-
-
-def consistency(keys: Sequence[object], events: Table) -> float:
-    """Share of invocations that take the usual step in every situation."""
-    usual = _usual(keys, events.steps)
-    at, clean = 0, 0
-    for invocation in events.invocations:
-        clean += all(usual[keys[at + i]] == event.step for i, event in enumerate(invocation))
-        at += len(invocation)
-    return clean / len(events.invocations)
-
-
-def situations(keys: Sequence[object], events: Table, comparisons: Sequence[Comparison], drop: float) -> Situations:
-    """What the usual invocations do; `drop` is the share of invocations that may be left aside as rare."""
-    usual = _usual(keys, events.steps)
-    clean: list[list[object]] = []
-    at = 0
-    for invocation in events.invocations:
-        here = list(keys[at : at + len(invocation)])
-        if all(usual[key] == event.step for key, event in zip(here, invocation, strict=True)):
-            clean.append(here)
-        at += len(invocation)
-    clean = _without_rare(clean, int(drop * len(clean)))
-    index: dict[object, int] = {}
-    for invocation_keys in clean:
-        for key in invocation_keys:
-            index.setdefault(key, len(index))
-    following = [0] * len(index)
-    starts = 0
-    for invocation_keys in clean:
-        starts |= 1 << index[invocation_keys[0]]
-        for key, then in itertools.pairwise(invocation_keys):
-            following[index[key]] |= 1 << index[then]
-    truth = _truth(keys, events, comparisons, index)
-    wanted = [usual[key] for key in index]
-    return Situations(
-        Demands(wanted, following, starts, list(comparisons), truth), len(clean) / len(events.invocations)
-    )
-
-
-def _usual(keys: Sequence[object], steps: Sequence[int]) -> dict[object, int]:
-    counts: dict[object, Counter[int]] = {}
-    for key, step in zip(keys, steps, strict=True):
-        counts.setdefault(key, Counter())[step] += 1
-    return {key: count.most_common(1)[0][0] for key, count in counts.items()}
-
-
-def _without_rare(clean: list[list[object]], allowed: int) -> list[list[object]]:
-    """Leave out the invocations with the rarest situations, at most `allowed` of them."""
-    seen = Counter(key for keys in clean for key in set(keys))
-    rarity = sorted(range(len(clean)), key=lambda i: min(seen[key] for key in clean[i]))
-    left_out = set(rarity[:allowed])
-    return [keys for i, keys in enumerate(clean) if i not in left_out]
-
-
-def _truth(
-    keys: Sequence[object], events: Table, comparisons: Sequence[Comparison], index: dict[object, int]
-) -> list[int]:
-    example = {key: i for i, key in enumerate(keys) if key in index}
-    return [
-        sum(1 << index[key] for key, i in example.items() if events.features[test.feature][i] > test.threshold)
-        for test in comparisons
-    ]
+def memories_of(events: Table, memory: Memory) -> list[object]:
+    """What is remembered before each event."""
+    return [memory(invocation, i) for invocation in events.invocations for i in range(len(invocation))]
 
 
 def situation_keys(events: Table, memory: Memory, comparisons: Sequence[Comparison]) -> list[object]:
@@ -187,11 +121,74 @@ def situation_keys(events: Table, memory: Memory, comparisons: Sequence[Comparis
     outcomes = np.column_stack(
         [np.zeros(len(events.steps)), *(events.features[test.feature] > test.threshold for test in comparisons)]
     ).astype(np.int8)
-    texts = [row.tobytes() for row in outcomes]
-    remembered = memories_of(events, memory)
-    return list(zip(remembered, texts, strict=True))
+    return list(zip(memories_of(events, memory), (row.tobytes() for row in outcomes), strict=True))
 
 
-def memories_of(events: Table, memory: Memory) -> list[object]:
-    """What is remembered before each event."""
-    return [memory(invocation, i) for invocation in events.invocations for i in range(len(invocation))]
+def consistency(keys: Sequence[object], events: Table) -> float:
+    """The share of invocations that take the usual step in every situation."""
+    return len(_usual_invocations(keys, events)) / len(events.invocations)
+
+
+def demands_of(keys: Sequence[object], events: Table, comparisons: Sequence[Comparison], rare: float) -> Demands:
+    """What the usual invocations do; `rare` is the share of them that may be left aside."""
+    usual = _usual_invocations(keys, events)
+    usual = _without_rarest(usual, int(rare * len(usual)))
+    number: dict[object, int] = {}
+    for invocation_keys in usual:
+        for key in invocation_keys:
+            number.setdefault(key, len(number))
+    following = [0] * len(number)
+    starts = 0
+    for invocation_keys in usual:
+        starts |= 1 << number[invocation_keys[0]]
+        for key, then in itertools.pairwise(invocation_keys):
+            following[number[key]] |= 1 << number[then]
+    steps = _usual_steps(keys, events.steps)
+    return Demands(
+        wanted=[steps[key] for key in number],
+        following=following,
+        starts=starts,
+        tests=list(comparisons),
+        truth=_truth(keys, events, comparisons, number),
+        terminate=events.terminate,
+    )
+
+
+def _usual_invocations(keys: Sequence[object], events: Table) -> list[list[object]]:
+    """The situations of each invocation that takes the usual step in all of them."""
+    usual = _usual_steps(keys, events.steps)
+    result: list[list[object]] = []
+    start = 0
+    for invocation in events.invocations:
+        own = list(keys[start : start + len(invocation)])
+        if all(usual[key] == event.step for key, event in zip(own, invocation, strict=True)):
+            result.append(own)
+        start += len(invocation)
+    return result
+
+
+def _usual_steps(keys: Sequence[object], steps: Sequence[int]) -> dict[object, int]:
+    """The most frequent step in each situation."""
+    counts: dict[object, Counter[int]] = {}
+    for key, step in zip(keys, steps, strict=True):
+        counts.setdefault(key, Counter())[step] += 1
+    return {key: count.most_common(1)[0][0] for key, count in counts.items()}
+
+
+def _without_rarest(usual: list[list[object]], allowed: int) -> list[list[object]]:
+    """Leave out the `allowed` invocations whose rarest situation is rarest."""
+    frequency = Counter(key for keys in usual for key in set(keys))
+    by_rarity = sorted(range(len(usual)), key=lambda i: min(frequency[key] for key in usual[i]))
+    left_out = set(by_rarity[:allowed])
+    return [keys for i, keys in enumerate(usual) if i not in left_out]
+
+
+def _truth(
+    keys: Sequence[object], events: Table, comparisons: Sequence[Comparison], number: dict[object, int]
+) -> list[int]:
+    """For each comparison, the set of situations in which it holds."""
+    example = {key: i for i, key in enumerate(keys) if key in number}
+    return [
+        sum(1 << number[key] for key, i in example.items() if events.features[test.feature][i] > test.threshold)
+        for test in comparisons
+    ]

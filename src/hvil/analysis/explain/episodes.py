@@ -13,7 +13,6 @@ from jaxtyping import Int, Num
 
 from hvil.analysis import episodes
 from hvil.analysis.episodes import CUT, ChoosesSteps
-from hvil.analysis.explain.synthesis import END
 from hvil.data.tasks import Task
 from hvil.data.traces import Traces
 from hvil.machine.callgraph import CallGraph
@@ -31,7 +30,7 @@ class Recording(NamedTuple):
     offsets: Int[np.ndarray, "N_plus_1"]
     """Where each episode's observations begin."""
     actions: Int[np.ndarray, "R"]
-    """What was done at each observation: an action, `END` for ∅, or `CUT`."""
+    """What was done at each observation: an action, ∅ (`terminate`), or `CUT`."""
     steps: Int[np.ndarray, "S 3"]
     """Row, procedure and choice of each PHP step, in order."""
 
@@ -47,7 +46,7 @@ def record(policy: ChoosesSteps, traces: Traces, task: Task | None) -> Recording
     return Recording(
         observations=played.observations.reshape(len(played.emitted), -1),
         offsets=played.row_offsets,
-        actions=np.where(played.emitted == policy.graph.terminate, END, played.emitted),
+        actions=played.emitted,
         steps=np.stack([played.steps.row, played.steps.procedure, played.steps.choice], axis=1),
     )
 
@@ -58,7 +57,7 @@ class Event(NamedTuple):
     row: int
     """The observation that it was taken at."""
     step: int
-    """An action, the number of actions plus a procedure, or `END`."""
+    """An action, ∅ (`terminate`), or the call of a procedure (`terminate` + 1 + procedure)."""
     signature: tuple[tuple[int, int], ...]
     """Procedure and last choice of the frames, from the invocation's own, after the action before."""
 
@@ -67,7 +66,7 @@ Invocation = list[Event]
 
 
 class Invocations(NamedTuple):
-    """All invocations of one procedure; those cut by the end of an episode have no `END`."""
+    """All invocations of one procedure; those cut by the end of an episode have no ∅."""
 
     own: list[Invocation]
     """Its own steps: actions and calls."""
@@ -101,15 +100,15 @@ def invocations(recording: Recording, graph: CallGraph) -> dict[int, Invocations
         procedure, own, flat = stack[-1]
         here = signature[len(stack) - 1 :]
         if choice == graph.terminate:
-            own.append(Event(row, END, here))
-            flat.append(Event(row, END, here if flat else ()))
+            own.append(Event(row, graph.terminate, here))
+            flat.append(Event(row, graph.terminate, here if flat else ()))
             stack.pop()
             lasts.pop()
             continue
         lasts[-1] = choice
         if choice > graph.terminate:
             callee = graph.calls[procedure][choice - graph.terminate - 1]
-            own.append(Event(row, graph.terminate + callee, here))
+            own.append(Event(row, graph.terminate + 1 + callee, here))
             begin(callee)
             continue
         own.append(Event(row, choice, here))

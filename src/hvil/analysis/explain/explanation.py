@@ -1,63 +1,80 @@
-"""What a policy learned, as a program with its fidelity: `explain` does the whole way from a run to the text."""
+"""What a policy learned, as a program with its fidelity: `explain` goes the whole way from a policy to the text.
 
+Runs are left to `training`: a run gathers its policy, its task or its traces, and calls `explain`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from hvil.analysis.explain.episodes import ChoosesSteps, Recording, record
-from hvil.analysis.explain.execution import Facts, Program
+from hvil.analysis.explain.episodes import ChoosesSteps
+from hvil.analysis.explain.evidence import Evidence, gather, given_traces, task_traces
 from hvil.analysis.explain.extraction import extract
+from hvil.analysis.explain.facts import Facts
 from hvil.analysis.explain.inlining import inlined
+from hvil.analysis.explain.karel import KarelSource, check_karel, karel_source
 from hvil.analysis.explain.loops import with_for_loops
 from hvil.analysis.explain.printing import print_procedure, print_program
-from hvil.analysis.explain.synthesis import END
-from hvil.analysis.explain.text import TextProgram, text_agreement
-from hvil.analysis.explain.vocabulary import MANY, Vocabulary, recognised, vocabulary
-from hvil.data.streams import independent_seed
+from hvil.analysis.explain.program import Program
+from hvil.analysis.explain.text import TextProgram
+from hvil.analysis.explain.tree_json import program_from_mapping, program_to_mapping
+from hvil.analysis.explain.vocabulary import MOST_COLUMNS, Vocabulary, recognised_kinds, vocabulary, with_kinds
 from hvil.data.tasks import Task
 from hvil.data.traces import Traces
+from hvil.domains.karel import parse
 from hvil.gate.errors import InputError
 from hvil.machine.callgraph import CallGraph
-
-if TYPE_CHECKING:
-    from hvil.training.run import Run
 
 EPISODES = 2_000
 """Roll-outs that a program is extracted from."""
 FRESH = 1_000
-"""Other roll-outs, on which its fidelity is measured."""
+"""Other roll-outs, on which its fidelity is measured: a share of 99% is then known to about 0.6%."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Explanation:
     """A policy as a program."""
 
-    source: str
-    """Python text: the root first, then what it calls."""
-    lines: int
-    """Of the source."""
     policy_agreement: float
     """Share of fresh episodes on which the program does exactly what the policy does."""
     teacher_agreement: float
     """Share of them on which it does exactly what the teacher does."""
     episodes: int
-    """How many these are."""
-    rolled_out: bool
-    """Whether they are roll-outs in the task's environment; else the policy was run along traces."""
+    """The number of these episodes."""
     unused: tuple[str, ...]
     """Procedures that were never called."""
-    absorbed: tuple[str, ...]
-    """Procedures that were called, but whose work the program does without them."""
+    task: str | None
+    """The task in whose environment the policy was rolled out; None if the policy was run along traces."""
+    karel: KarelSource | None = None
+    """The program in the Karel language, if it was asked for."""
     program: Program = field(repr=False)
     words: Vocabulary = field(repr=False)
     graph: CallGraph = field(repr=False)
-    task: Task | None = field(repr=False)
-    study: Recording = field(repr=False)
-    """The episodes that the program was extracted from."""
-    fresh: Traces = field(repr=False)
-    """The teacher's traces of the episodes that it was measured on, and what the policy did there:"""
-    checked: Recording = field(repr=False)
+
+    @property
+    def source(self) -> str:
+        """Python text: the root first, then what it calls."""
+        return print_program(self.words, self.program)
+
+    @property
+    def lines(self) -> int:
+        """The number of lines of the source."""
+        return len(self.source.splitlines())
+
+    @property
+    def rolled_out(self) -> bool:
+        """Whether the episodes are roll-outs in the task's environment."""
+        return self.task is not None
+
+    @property
+    def procedures(self) -> tuple[str, ...]:
+        """The procedures of the program, by their names in the call graph."""
+        return tuple(self.graph.procedures[index] for index in self.program.blocks)
+
+    @property
+    def absorbed(self) -> tuple[str, ...]:
+        """Procedures that were called, but whose work the program does without them."""
+        return tuple(name for name in self.graph.procedures if name not in {*self.unused, *self.procedures})
 
     @property
     def fidelity(self) -> str:
@@ -76,13 +93,8 @@ class Explanation:
             raise InputError(f"the procedure {name!r} {why}; the program has {', '.join(self.procedures)}")
         return "\n".join(print_procedure(self.words, index, self.program.blocks[index])) + "\n"
 
-    @property
-    def procedures(self) -> tuple[str, ...]:
-        """The procedures of the program, by their names in the call graph."""
-        return tuple(self.graph.procedures[index] for index in self.program.blocks)
-
-    def to_mapping(self) -> dict[str, Any]:
-        """What `--json` prints."""
+    def summary(self) -> dict[str, Any]:
+        """The text and how faithful it is, as JSON for people and other programs."""
         return {
             "source": self.source,
             "lines": self.lines,
@@ -95,110 +107,127 @@ class Explanation:
             "absorbed": list(self.absorbed),
         }
 
+    def to_mapping(self) -> dict[str, Any]:
+        """All of it as JSON; `from_mapping` reads it."""
+        return {
+            **self.summary(),
+            "program": program_to_mapping(self.program),
+            "kinds": [quantity.kind for quantity in self.words.quantities],
+            "karel": None if self.karel is None else self.karel._asdict(),
+        }
+
+    @classmethod
+    def from_mapping(
+        cls, mapping: Mapping[str, Any], graph: CallGraph, task: Task | None, observation_names: Sequence[str] = ()
+    ) -> "Explanation":
+        """An explanation that `to_mapping` wrote.
+
+        Names and expressions come from the call graph and the task, never from the mapping, so that a file cannot bring
+        code into the text of a program.
+
+        Raises:
+            InputError: the mapping is not an explanation of such a policy.
+        """
+        try:
+            kinds = [str(kind) for kind in mapping["kinds"]]
+            words = vocabulary(graph, task, observation_names, len(kinds))
+            if len(words.quantities) != len(kinds):
+                raise ValueError("its observations are others")
+            karel = mapping["karel"]
+            if karel is not None:
+                parse(karel["source"])
+            return cls(
+                policy_agreement=float(mapping["policy_agreement"]),
+                teacher_agreement=float(mapping["teacher_agreement"]),
+                episodes=int(mapping["episodes"]),
+                unused=tuple(name for name in graph.procedures if name in mapping["unused"]),
+                task=None if task is None else task.name,
+                karel=None if karel is None else KarelSource(**karel),
+                program=program_from_mapping(mapping["program"], words := with_kinds(words, kinds)),
+                words=words,
+                graph=graph,
+            )
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise InputError(f"not an explanation of this policy ({error})") from error
+
     def __str__(self) -> str:
         return self.source
 
 
 def explain(
-    learned: "Run | ChoosesSteps",
+    policy: object,
     task: Task | None = None,
-    traces: Traces | None = None,
     *,
+    traces: Traces | None = None,
+    measure: Traces | None = None,
+    observation_names: Sequence[str] | None = None,
     inline: bool = False,
+    karel: bool = False,
     episodes: int = EPISODES,
     fresh: int = FRESH,
     seed: int = 0,
+    progress: Callable[[float], None] | None = None,
 ) -> Explanation:
-    """Extract the program of a policy, and measure how faithful it is.
+    """Extract a program from a policy and measure how faithful it is.
 
     Args:
-        learned: a run, or a policy of procedures.
-        task: where to roll out; by default that of the run. None: the policy is run along traces.
-        traces: for policies without a task; by default the run's own. The second half serves to measure.
-        inline: write procedures that are called in one place, or take one step, where they are called.
+        policy: of procedures (`ChoosesSteps`).
+        task: where to roll it out.
+        traces: without a task, the policy is run along these, up to its first error.
+        measure: without a task, other traces to measure on; by default the second half of `traces`.
+        observation_names: of the observation's columns; by default those of the traces or of the task.
+        inline: write procedures out that are called at one point only, or take a single step.
+        karel: also give the program in the Karel language.
         episodes: roll-outs to extract from.
         fresh: other roll-outs to measure on.
         seed: of the roll-outs' initial states.
+        progress: called with the share of the work that is done, from 0 to 1.
 
     Raises:
-        InputError: the policy has no procedures, or there is nothing to run it on.
+        InputError: the policy has no procedures, there is nothing to run it on, or it does not fit the Karel language.
     """
-    policy, task, names = _parts(learned, task, traces)
-    study, measure = _sets(learned, task, traces, (episodes, fresh), seed)
-    if study.observations[0].size > MANY and not getattr(task, "quantities", ()):
-        raise InputError(f"observations of {study.observations[0].size} numbers are too many to be named in a program")
-    recording, checked = record(policy, study, task), record(policy, measure, task)
-    measure = measure[: len(checked)]
-    width = recording.observations.shape[1]
-    words = recognised(vocabulary(policy.graph, task, names, width), recording.observations)
-    found = extract(recording, policy.graph, Facts(words, recording))
-    program = inlined(found.program) if inline else found.program
-    program = with_for_loops(program, words)
-    source = print_program(words, program)
-    root = words.procedures[program.root]
-    taught = np.full(len(measure.observations), END, dtype=np.int64)
-    taught[np.arange(len(measure.actions)) + np.repeat(np.arange(len(measure)), measure.lengths)] = measure.actions
-    demonstrated = measure.observations.reshape(len(measure.observations), -1)
-    by_policy = TextProgram(source, words, root, words.rows(checked.observations))
-    by_teacher = TextProgram(source, words, root, words.rows(demonstrated))
-    name = policy.graph.procedures
-    return Explanation(
-        source,
-        len(source.splitlines()),
-        float(text_agreement(by_policy, checked.offsets, checked.actions).mean()),
-        float(text_agreement(by_teacher, measure.row_offsets, taught).mean()),
-        len(measure),
-        task is not None,
-        tuple(name[h] for h in found.unused),
-        tuple(name[h] for h in range(len(name)) if h not in found.unused and h not in program.blocks),
-        program,
-        words,
-        policy.graph,
-        task,
-        recording,
-        measure,
-        checked,
-    )
-
-
-def _parts(
-    learned: "Run | ChoosesSteps", task: Task | None, traces: Traces | None
-) -> tuple[ChoosesSteps, Task | None, tuple[str, ...]]:
-    """The policy, where to run it, and the names of its observations."""
-    from hvil.data.sources import task_of
-    from hvil.training.run import Run
-
-    names: tuple[str, ...] = () if traces is None else traces.observation_names
-    policy: object = learned
-    if isinstance(learned, Run):
-        names, policy = learned.config.observation_names, learned.policy
-        if task is None and traces is None:
-            task = task_of(learned.config.task)
     if not isinstance(policy, ChoosesSteps):
         raise InputError("this policy has no procedures to explain (an LSTM, a feed-forward network or a Stack-RNN)")
     if task is not None and task.action_names != policy.graph.action_names:
         raise InputError(f"{task.name}: its actions are not the policy's")
-    return policy, task, names
+    if karel:
+        check_karel(task)
+    pair = given_traces(traces, measure) if task is None else task_traces(task, episodes, fresh, seed)
+    width = pair.study.observations[0].size
+    if width > MOST_COLUMNS and not (task and task.quantities):
+        raise InputError(f"observations of {width} numbers are too many to be named in a program")
+    if observation_names is None:
+        observation_names = pair.study.observation_names
+    graph = policy.graph
+    evidence = gather(policy, task, pair, _part(progress, 0.0, 0.5))
+    words = vocabulary(graph, task, observation_names, width)
+    words = with_kinds(words, recognised_kinds(words, evidence.study.observations))
+    extraction = extract(evidence.study, graph, Facts(words, evidence.study.observations), _part(progress, 0.5, 0.9))
+    program = with_for_loops(inlined(extraction.program) if inline else extraction.program, words)
+    with_policy, with_teacher = _fidelity(program, words, evidence)
+    return Explanation(
+        policy_agreement=with_policy,
+        teacher_agreement=with_teacher,
+        episodes=len(evidence.measure),
+        unused=tuple(graph.procedures[procedure] for procedure in extraction.unused),
+        task=None if task is None else task.name,
+        karel=karel_source(program, words, graph, evidence, task) if karel else None,
+        program=program,
+        words=words,
+        graph=graph,
+    )
 
 
-def _sets(
-    learned: "Run | ChoosesSteps", task: Task | None, traces: Traces | None, counts: tuple[int, int], seed: int
-) -> tuple[Traces, Traces]:
-    """The teacher's traces to extract from, and others to measure on."""
-    from hvil.training.run import Run
+def _fidelity(program: Program, words: Vocabulary, evidence: Evidence) -> tuple[float, float]:
+    """The shares of episodes on which the printed text does what the policy does, and what the teacher does."""
+    text = TextProgram(print_program(words, program), words, words.procedures[program.root])
+    measure, measured = evidence.measure, evidence.measured
+    by_policy = text.agreement(measured.observations, measured.offsets, measured.actions)
+    demonstrated = measure.observations.reshape(len(measure.observations), -1)
+    by_teacher = text.agreement(demonstrated, measure.row_offsets, measure.emitted())
+    return float(by_policy.mean()), float(by_teacher.mean())
 
-    if task is not None:
-        if min(counts) < 1:
-            raise InputError(f"{counts[0]} and {counts[1]} roll-outs: at least 1 of each kind is needed")
-        study, fresh = (task.test_demonstrations(n, independent_seed(seed + i)) for i, n in enumerate(counts))
-        return study, fresh
-    if traces is None and isinstance(learned, Run):
-        if learned.data.test is not None:
-            return learned.data.training, learned.data.test
-        traces = learned.data.training
-    if traces is None:
-        raise InputError("no roll-outs are possible: name a task, or traces to run the policy along")
-    if len(traces) < 2:
-        raise InputError("a program needs at least 2 traces: to be found, and to be measured on")
-    half = len(traces) // 2
-    return traces[:half], traces[half:]
+
+def _part(progress: Callable[[float], None] | None, start: float, end: float) -> Callable[[float], None] | None:
+    """Progress of a part of the work, as progress of the whole."""
+    return None if progress is None else lambda share: progress(start + share * (end - start))

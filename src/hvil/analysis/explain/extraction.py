@@ -1,13 +1,13 @@
-"""From a recording of a policy to a program: one block a procedure, the called before the callers.
+"""From a recording of a policy to a program: one block for each procedure, callees before their callers.
 
-A procedure is looked at in two ways. *Flat*: all the actions of its invocations, whoever took them, with the blocks
-of the procedures it calls at hand as single statements; so a procedure that sometimes calls and sometimes does the same
-by itself comes out as one thing. *Own*: its own steps, calls included, with its counter; so it can count calls. Where
-neither gives a structured program that agrees, a list of conditions in a loop is the answer.
+A procedure is looked at in two ways. *Flat*: all actions of its invocations, whoever took them; the procedures that it
+calls can be used as single statements. In this way a procedure that sometimes calls and sometimes does the same by
+itself becomes one thing. *Own*: its own steps, calls included, with its counter; in this way it can count its calls.
+Where neither gives a structured program that agrees, a loop around a list of conditions is the answer.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -15,113 +15,105 @@ from jaxtyping import Bool
 
 from hvil.analysis.explain.conditions import learn_condition
 from hvil.analysis.explain.demands import (
-    CONSISTENT,
+    CONTRADICTED_SHARE,
     MEMORIES,
+    OWN_MEMORY,
+    RARE_SHARES,
     Table,
     choose_comparisons,
     consistency,
+    demands_of,
     memories_of,
     situation_keys,
-    situations,
     table,
 )
 from hvil.analysis.explain.episodes import Invocation, Invocations, Recording, invocations
-from hvil.analysis.explain.execution import Facts, Program, Runner
-from hvil.analysis.explain.refinement import refine
-from hvil.analysis.explain.syntax import (
+from hvil.analysis.explain.execution import Runner
+from hvil.analysis.explain.facts import Facts
+from hvil.analysis.explain.meaning import Demands, meaning_of
+from hvil.analysis.explain.program import (
     Block,
+    Comparison,
     Condition,
     If,
-    Literal,
-    Statement,
+    Program,
     Step,
     While,
-    bodies,
+    call_step,
+    expanded,
+    literals_of,
+    reachable,
     size,
-    steps_of,
-    walk,
-    with_bodies,
 )
-from hvil.analysis.explain.synthesis import END, Budget, Found, meaning_of, synthesise
+from hvil.analysis.explain.refinement import refine
+from hvil.analysis.explain.synthesis import Budget, Fragment, synthesise
 from hvil.analysis.explain.vocabulary import COUNTER
 from hvil.machine.callgraph import CallGraph
 
-DROPS = (0.03, 0.005, 0.0)
-"""Shares of invocations that may be left aside as rare, in the order they are tried."""
-CHECKED = 1_000
-"""Invocations on which a block is checked."""
-STUDIED = 3_000
-"""Invocations from which a block is found."""
+CHECKED_INVOCATIONS = 1_000
+"""Invocations on which a block is checked: the share that agrees is known to about one in a hundred."""
+STUDIED_INVOCATIONS = 3_000
+"""Invocations from which a block is made: a situation of one invocation in a thousand is still seen three times."""
 MOST_SITUATIONS = 160
-"""More than that is no behaviour that a small program describes."""
-GOOD = 0.995
-HOPELESS = 0.5
-"""If fewer invocations than this do the usual, no structured program is looked for."""
-OFTEN = 0.05
-"""A procedure is called by name in programs of callers that call it in at least this share of their invocations."""
-TREE_LEAVES = (4, 8, 16)
+"""With more situations no small program describes the behaviour, and each step of the search is slow."""
+GOOD_AGREEMENT = 0.995
+"""A block that agrees on this share of invocations is taken at once, so that the shortest kind wins.
 
-
-class Candidate(NamedTuple):
-    """A block for a procedure."""
-
-    block: Block
-    agreement: float
-    """Share of invocations on which it takes exactly the policy's actions."""
-
-    @property
-    def score(self) -> float:
-        """Agreement, and a little for being short."""
-        return self.agreement - 0.002 * size(self.block)
+It is the middle one of `RARE_SHARES`: a program that leaves more aside than that competes with more exact ones."""
+HOPELESS_CONSISTENCY = 0.5
+"""If fewer than half of the invocations do what is usual, there is no usual behaviour to write a program for."""
+OFTEN_CALLED = 0.05
+"""A block may call a procedure if at least this share of the invocations did; rarer calls are a policy's slips."""
+STATEMENT_COST = 0.002
+"""Agreement that another statement must gain: a program of ten statements more must be right on 2% more."""
+LIST_LEAVES = (4, 8, 16)
+"""Sizes of the trees for lists of conditions, from readable to exact."""
 
 
 class Extraction(NamedTuple):
-    """A program, and what became of the procedures."""
+    """A program, and the procedures that it says nothing about."""
 
     program: Program
-    agreement: float
     unused: tuple[int, ...]
     """Never called in the roll-outs."""
-    absorbed: tuple[int, ...]
-    """Called, but what they do is done in the program without them."""
 
 
-def extract(recording: Recording, graph: CallGraph, facts: Facts) -> Extraction:
-    """Find the program of a policy's episodes."""
-    used = invocations(recording, graph)
+def extract(
+    recording: Recording, graph: CallGraph, facts: Facts, progress: Callable[[float], None] | None = None
+) -> Extraction:
+    """Find the program of a policy's episodes; `progress` is called with the share of the procedures that is done."""
+    by_procedure = invocations(recording, graph)
+    order = _callees_first(graph, by_procedure)
     blocks: dict[int, Block] = {}
-    for procedure in _called_first(graph, used):
-        blocks[procedure] = _extract_procedure(procedure, used[procedure], blocks, graph, facts)
-    program, agreed = refine(reachable(Program(graph.root, len(graph.action_names), blocks)), facts, recording)
-    program = reachable(program)
-    everyone = range(len(graph.procedures))
-    return Extraction(
-        program,
-        agreed,
-        tuple(h for h in everyone if h not in used),
-        tuple(h for h in everyone if h in used and h not in program.blocks),
-    )
+    for number, procedure in enumerate(order, start=1):
+        blocks[procedure] = _extract_procedure(procedure, by_procedure[procedure], blocks, graph, facts)
+        if progress is not None:
+            progress(number / len(order))
+    program = refine(reachable(Program(graph.root, graph.terminate, blocks)), facts, recording)
+    unused = tuple(procedure for procedure in range(len(graph.procedures)) if procedure not in by_procedure)
+    return Extraction(program=reachable(program), unused=unused)
 
 
-def _callees(found: Invocations, graph: CallGraph, often: float = 0.0) -> list[int]:
-    """The procedures that were called in some share of the invocations, the most frequent first."""
-    counts = Counter(step for invocation in found.own for step in {event.step for event in invocation})
+def _callees(invoked: Invocations, graph: CallGraph, least_share: float = 0.0) -> list[int]:
+    """The procedures that were called in at least this share of the invocations, the most frequent first."""
+    counts = Counter(step for invocation in invoked.own for step in {event.step for event in invocation})
     return [
-        step - graph.terminate
+        step - call_step(0, graph.terminate)
         for step, count in counts.most_common()
-        if step >= graph.terminate and count >= often * len(found.own)
+        if step > graph.terminate and count >= least_share * len(invoked.own)
     ]
 
 
-def _called_first(graph: CallGraph, used: Mapping[int, Invocations]) -> list[int]:
+def _callees_first(graph: CallGraph, by_procedure: Mapping[int, Invocations]) -> list[int]:
+    """The procedures that were used, each after those that it called (as far as recursion allows)."""
     order: list[int] = []
-    open_: set[int] = set()
+    visited: set[int] = set()
 
     def visit(procedure: int) -> None:
-        if procedure in order or procedure in open_:
+        if procedure in visited:
             return
-        open_.add(procedure)
-        for callee in _callees(used[procedure], graph):
+        visited.add(procedure)
+        for callee in _callees(by_procedure[procedure], graph):
             visit(callee)
         order.append(procedure)
 
@@ -130,126 +122,113 @@ def _called_first(graph: CallGraph, used: Mapping[int, Invocations]) -> list[int
 
 
 def _extract_procedure(
-    procedure: int, found: Invocations, blocks: Mapping[int, Block], graph: CallGraph, facts: Facts
+    procedure: int, invoked: Invocations, blocks: Mapping[int, Block], graph: CallGraph, facts: Facts
 ) -> Block:
-    checked = _spread(found.flat, CHECKED)
-    best = Candidate((), -1.0)
-    for block in _candidates(found, blocks, graph, facts):
+    """The first candidate that is good, else the one with the best balance of agreement and length."""
+    checked = _spread(invoked.flat, CHECKED_INVOCATIONS)
+    best: Block = ()
+    best_score = -np.inf
+    for block in _candidates(invoked, blocks, graph, facts):
         runner = Runner(Program(procedure, graph.terminate, {**blocks, procedure: block}), facts)
-        agrees = [runner.agrees(part[0].row, [event.step for event in part]) for part in checked]
-        this = Candidate(block, float(np.mean(agrees)))
-        if this.score > best.score:
-            best = this
-        if best.agreement >= GOOD:
-            break
-    return best.block
+        agrees = float(np.mean([runner.agrees(part[0].row, [event.step for event in part]) for part in checked]))
+        score = agrees - STATEMENT_COST * size(block)
+        if score > best_score:
+            best, best_score = block, score
+            if agrees >= GOOD_AGREEMENT:
+                break
+    return best
 
 
-def _candidates(found: Invocations, blocks: Mapping[int, Block], graph: CallGraph, facts: Facts) -> Iterator[Block]:
+def _candidates(invoked: Invocations, blocks: Mapping[int, Block], graph: CallGraph, facts: Facts) -> Iterator[Block]:
     """Blocks to choose from, the most readable kind first."""
-    actions = graph.terminate
-    callees = _callees(found, graph)
-    recursive = any(callee not in blocks for callee in callees)
-    tried: set[Block | None] = set()
+    recursive = any(callee not in blocks for callee in _callees(invoked, graph))
+    tried: set[Block] = set()
     hopeless: set[bool] = set()
-    for drop in DROPS:
+    for rare in RARE_SHARES:
         for own in (True,) if recursive else (False, True):
             if own in hopeless:
                 continue
-            events = table(_spread(found.own if own else found.flat, STUDIED), facts, frame=own)
-            known = () if own else _callees(found, graph, OFTEN)
-            bodies_ = {callee: expanded(blocks[callee], blocks, actions) for callee in known}
-            block = structured(events, bodies_, actions, drop, own)
+            events = table(_spread(invoked.own if own else invoked.flat, STUDIED_INVOCATIONS), facts, frame=own)
+            callees = () if own else _callees(invoked, graph, OFTEN_CALLED)
+            written_out = {callee: expanded(blocks[callee], blocks, graph.terminate) for callee in callees}
+            block = structured(events, written_out, rare, own)
             if block is None:
-                # Less left aside means more to be done: no program then either.
+                # If less is left aside there is more to do, so there will be no program either.
                 hopeless.add(own)
             elif block not in tried:
                 tried.add(block)
                 yield block
-    events = table(_spread(found.own, STUDIED), facts, frame=True)
-    for leaves in TREE_LEAVES:
+    events = table(_spread(invoked.own, STUDIED_INVOCATIONS), facts, frame=True)
+    for leaves in LIST_LEAVES:
         yield listed(events, leaves)
 
 
 def structured(
-    events: Table,
-    callees: Mapping[int, Block],
-    actions: int,
-    drop: float,
-    own: bool = False,
-    budget: Budget | None = None,
+    events: Table, callees: Mapping[int, Block], rare: float, own: bool = False, budget: Budget | None = None
 ) -> Block | None:
     """A structured program for the usual invocations, if there is a small one.
 
     Args:
         events: what the program has to do.
         callees: procedures that it may call, with the actions that they take written out.
-        actions: how many; a step of this number or more is a call.
-        drop: share of invocations that may be left aside as rare.
+        rare: share of invocations that may be left aside.
         own: whether the events are the procedure's own steps, among them calls.
         budget: of the search.
     """
-    finest = MEMORIES[1] if own else MEMORIES[-1]
+    finest = OWN_MEMORY if own else MEMORIES[-1]
     comparisons = choose_comparisons(events, memories_of(events, finest))
-    extra = {part.test for block in callees.values() for part in _literals(block)}
-    comparisons += [test for test in sorted(extra) if test not in comparisons and test.feature in events.features]
-    keys = situation_keys(events, finest, comparisons)
-    best = consistency(keys, events)
-    if best < HOPELESS:
+    asked_by_callees = {part.test for block in callees.values() for part in literals_of(block)}
+    comparisons += [
+        test for test in sorted(asked_by_callees) if test not in comparisons and test.feature in events.features
+    ]
+    demands = _demands(events, comparisons, rare, own)
+    if demands is None:
         return None
-    for memory in MEMORIES:
-        coarse = situation_keys(events, memory, comparisons)
-        if consistency(coarse, events) >= best - CONSISTENT:
-            keys = coarse
-            break
-    demands = situations(keys, events, comparisons, drop).demands
-    if len(demands.wanted) > MOST_SITUATIONS:
-        return None
-    meanings = {callee: meaning_of(demands, block) for callee, block in callees.items()}
-    library = [Found((Step(actions + c),), meaning) for c, meaning in meanings.items() if meaning is not None]
+    library = [
+        Fragment((Step(call_step(callee, events.terminate)),), meaning)
+        for callee, block in callees.items()
+        if (meaning := meaning_of(demands, block)) is not None
+    ]
     return synthesise(demands, library, budget)
 
 
-def expanded(block: Block, blocks: Mapping[int, Block], actions: int) -> Block:
-    """The block with the bodies of the procedures in place of their calls."""
-    result: list[Statement] = []
-    for statement in block:
-        if isinstance(statement, Step) and statement.step - actions in blocks:
-            result += expanded(blocks[statement.step - actions], blocks, actions)
-        else:
-            result.append(with_bodies(statement, tuple(expanded(b, blocks, actions) for b in bodies(statement))))
-    return tuple(result)
-
-
-def _literals(block: Block) -> Iterator[Literal]:
-    for statement in walk(block):
-        if isinstance(statement, If | While):
-            for clause in statement.condition.clauses:
-                yield from clause
+def _demands(events: Table, comparisons: list[Comparison], rare: float, own: bool) -> Demands | None:
+    """What a program has to do, with the coarsest memory that explains it; None if no small program can."""
+    keys = situation_keys(events, OWN_MEMORY if own else MEMORIES[-1], comparisons)
+    finest_consistency = consistency(keys, events)
+    if finest_consistency < HOPELESS_CONSISTENCY:
+        return None
+    for memory in MEMORIES:
+        coarse = situation_keys(events, memory, comparisons)
+        if consistency(coarse, events) >= finest_consistency - CONTRADICTED_SHARE:
+            keys = coarse
+            break
+    demands = demands_of(keys, events, comparisons, rare)
+    return demands if len(demands.wanted) <= MOST_SITUATIONS else None
 
 
 def listed(events: Table, leaves: int) -> Block:
-    """A loop around a list of conditions, one for each step: what is left when no structure is found.
+    """A loop around a list of conditions, one for each step: for procedures without a structure that we can find.
 
     Args:
         events: a procedure's own steps.
         leaves: size of the decision trees that the conditions come from.
     """
     first = {invocation[0].step for invocation in events.invocations}
-    counters = events.features[COUNTER]
     steps = np.array(events.steps)
-    left = counters > 0 if len(first) == 1 else np.ones(len(steps), dtype=bool)
+    left = events.features[COUNTER] > 0 if len(first) == 1 else np.ones(len(steps), dtype=bool)
     prefix: Block = (Step(first.pop()),) if len(first) == 1 else ()
     if not left.any():
         return prefix
     names = list(events.features)
     columns = np.column_stack(list(events.features.values()))
 
-    def condition(right: Bool[np.ndarray, "E"]) -> Condition:
-        return learn_condition(names, columns[left], right[left], leaves)
+    def condition(answers: Bool[np.ndarray, "E"]) -> Condition:
+        return learn_condition(names, columns[left], answers[left], leaves)
 
-    going = condition(steps != END)
-    left &= steps != END
+    going = condition(steps != events.terminate)
+    left &= steps != events.terminate
+    # The rarest step is asked for first and the most frequent one is the last `else`, which needs no condition.
     order = [step for step, _ in reversed(Counter(steps[left].tolist()).most_common())]
     branches: list[tuple[Condition, Block]] = []
     for step in order[:-1]:
@@ -262,19 +241,6 @@ def listed(events: Table, leaves: int) -> Block:
 
 
 def _spread(parts: list[Invocation], count: int) -> list[Invocation]:
+    """At most `count` of the invocations that are not empty, at equal distances."""
     parts = [part for part in parts if part]
     return parts[:: max(1, -(-len(parts) // count))]
-
-
-def reachable(program: Program) -> Program:
-    """Without the procedures that the root does not reach."""
-    reached: dict[int, Block] = {}
-    pending = [program.root]
-    while pending:
-        procedure = pending.pop()
-        if procedure not in reached:
-            reached[procedure] = program.blocks[procedure]
-            pending += sorted(
-                (s - program.actions for s in steps_of(reached[procedure]) if s >= program.actions), reverse=True
-            )
-    return Program(program.root, program.actions, reached)

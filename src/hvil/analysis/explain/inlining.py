@@ -1,54 +1,47 @@
-"""Writes procedures where they are called: those that are called in one place, or take a single step."""
+"""Writes procedures out where they are called: those that are called at one point only, or that take a single step."""
 
 from collections import Counter
+from dataclasses import replace
 
-from hvil.analysis.explain.execution import Program
-from hvil.analysis.explain.extraction import expanded, reachable
-from hvil.analysis.explain.syntax import Block, If, Return, Step, While, walk
+from hvil.analysis.explain.program import Block, Program, Step, expanded, literals_of, reachable, steps_of
 from hvil.analysis.explain.vocabulary import COUNTER, LAST
 
 
 def inlined(program: Program) -> Program:
-    """The program with fewer procedures; one that looks at its frame or returns early stays as it is."""
+    """The program with fewer procedures; a procedure that looks at its frame stays, and so do its callees."""
     while True:
         callee = next(iter(_candidates(program)), None)
         if callee is None:
             return program
         body = {callee: program.blocks[callee]}
-        blocks = {h: expanded(block, body, program.actions) for h, block in program.blocks.items() if h != callee}
-        program = reachable(Program(program.root, program.actions, blocks))
+        blocks = {h: expanded(block, body, program.terminate) for h, block in program.blocks.items() if h != callee}
+        program = reachable(replace(program, blocks=blocks))
 
 
 def _candidates(program: Program) -> list[int]:
-    callers: Counter[int] = Counter()
-    inside: dict[int, set[int]] = {}
+    """The procedures that can be written out."""
+    calls: Counter[int] = Counter()
+    callers: dict[int, set[int]] = {}
     for caller, block in program.blocks.items():
-        for statement in walk(block):
-            if isinstance(statement, Step) and statement.step >= program.actions:
-                callers[statement.step - program.actions] += 1
-                inside.setdefault(statement.step - program.actions, set()).add(caller)
+        for step in steps_of(block):
+            callee = program.callee(step)
+            if callee is not None:
+                calls[callee] += 1
+                callers.setdefault(callee, set()).add(caller)
     return [
         callee
-        for callee, count in callers.items()
+        for callee, count in calls.items()
         if callee != program.root
-        and (count == 1 or _one_step(program.blocks[callee]))
-        and callee not in inside[callee]
-        and not looks_at_frame(program.blocks[callee])
-        and not any(looks_at_frame(program.blocks[caller]) for caller in inside[callee])
+        and (count == 1 or _takes_one_step(program.blocks[callee]))
+        and callee not in callers[callee]
+        and not any(looks_at_frame(program.blocks[procedure]) for procedure in (callee, *callers[callee]))
     ]
 
 
-def _one_step(block: Block) -> bool:
+def _takes_one_step(block: Block) -> bool:
     return len(block) == 1 and isinstance(block[0], Step)
 
 
 def looks_at_frame(block: Block) -> bool:
-    """Whether a block's meaning would change with its frame."""
-    for statement in walk(block):
-        if isinstance(statement, Return):
-            return True
-        if isinstance(statement, If | While):
-            for clause in statement.condition.clauses:
-                if any(part.test.feature.startswith((COUNTER, LAST)) for part in clause):
-                    return True
-    return False
+    """Whether a block's conditions ask for its counter or its last step, which differ in another frame."""
+    return any(part.test.feature.startswith((COUNTER, LAST)) for part in literals_of(block))

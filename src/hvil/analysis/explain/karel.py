@@ -1,21 +1,22 @@
 """An extracted program in the Karel language, where the behaviour fits it.
 
-Karel has no procedures, no counters and conditions of one predicate: calls are written out, and where a condition says
-more, the whole behaviour is searched once more for a program that needs no more. What is found is run by Karel's own
-interpreter against the policy.
+Karel has no procedures and no counters, and its conditions ask one predicate each. So calls are written out; where a
+condition needs more, the whole behaviour is searched once more for a program that needs no more. What comes out is
+run by Karel's own interpreter and compared with the policy.
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from hvil.analysis.explain import syntax
-from hvil.analysis.explain.demands import table
-from hvil.analysis.explain.episodes import CUT, Invocation, Recording, invocations
-from hvil.analysis.explain.execution import Facts
-from hvil.analysis.explain.explanation import Explanation
-from hvil.analysis.explain.extraction import expanded, structured
-from hvil.analysis.explain.synthesis import END, Budget
+from hvil.analysis.explain import program as tree
+from hvil.analysis.explain.demands import RARE_SHARES, table
+from hvil.analysis.explain.episodes import CUT, Recording, invocations
+from hvil.analysis.explain.evidence import Evidence
+from hvil.analysis.explain.extraction import structured
+from hvil.analysis.explain.facts import Facts
+from hvil.analysis.explain.synthesis import Budget
 from hvil.analysis.explain.vocabulary import Vocabulary
+from hvil.data.tasks import Task
 from hvil.domains.karel import Outcome, execute, parse, print_program
 from hvil.domains.karel.syntax import (
     ACTIONS,
@@ -30,76 +31,79 @@ from hvil.domains.karel.syntax import (
 )
 from hvil.domains.karel.task import KarelTask
 from hvil.gate.errors import InputError
+from hvil.machine.callgraph import CallGraph
 
-ENOUGH = 0.9
-"""A program that agrees with the policy less often does not fit."""
-DROPS = (0.0, 0.005, 0.03)
+FITTING_AGREEMENT = 0.9
+"""A program that agrees with the policy less often is refused: one episode in ten would mislead its reader."""
+SEARCHED_BLOCKS = 20_000
+"""Blocks of the search for a whole program without procedures, which is larger than that for one procedure."""
 
 
 class KarelSource(NamedTuple):
-    """A Karel program and its fidelity on fresh grids."""
+    """A Karel program and its fidelity on the grids that the explanation was measured on."""
 
     source: str
     policy_agreement: float
     teacher_agreement: float
 
 
-def karel_source(explanation: Explanation) -> KarelSource:
+def check_karel(task: Task | None) -> KarelTask:
+    """The task, if it is one of Karel's; else an `InputError`."""
+    if not isinstance(task, KarelTask):
+        raise InputError("Karel source can only be written for runs of Karel tasks (karel:A to karel:F, karel:FILE)")
+    return task
+
+
+def karel_source(
+    program: tree.Program, words: Vocabulary, graph: CallGraph, evidence: Evidence, task: Task | None
+) -> KarelSource:
     """The program in the Karel language.
 
     Raises:
         InputError: the task is not Karel, or the behaviour does not fit the language.
     """
-    task = explanation.task
-    if not isinstance(task, KarelTask):
-        raise InputError("Karel source can only be written for runs of Karel tasks (karel:A to karel:F, karel:FILE)")
+    karel = check_karel(task)
     best: KarelSource | None = None
-    for program in _programs(explanation):
-        source = print_program(program)
-        found = KarelSource(source, *_fidelity(source, explanation, task))
-        if best is None or found.policy_agreement > best.policy_agreement:
-            best = found
+    for candidate in _candidates(program, words, graph, evidence.study):
+        measured = _measured(print_program(candidate), evidence, karel)
+        if best is None or measured.policy_agreement > best.policy_agreement:
+            best = measured
         if best.policy_agreement == 1:
             break
     if best is None:
         raise InputError("the behaviour does not fit the Karel language: no small program does what the policy does")
-    if best.policy_agreement < ENOUGH:
+    if best.policy_agreement < FITTING_AGREEMENT:
         raise InputError(
             "the behaviour does not fit the Karel language: the closest small program agrees with the policy on only "
-            f"{best.policy_agreement:.1%} of {explanation.episodes:,} roll-outs"
+            f"{best.policy_agreement:.1%} of {len(evidence.measure):,} roll-outs"
         )
     return best
 
 
-def _programs(explanation: Explanation) -> Iterator[Program]:
-    """Candidates, the closest to the explanation first."""
-    program, words = explanation.program, explanation.words
-    whole = expanded(program.blocks[program.root], program.blocks, program.actions)
-    translated = translate(whole, words)
+def _candidates(program: tree.Program, words: Vocabulary, graph: CallGraph, study: Recording) -> Iterator[Program]:
+    """Karel programs, the closest to the extracted one first."""
+    translated = translate(tree.expanded(program.blocks[program.root], program.blocks, program.terminate), words)
     if translated is not None:
         yield translated
-    everything = invocations(explanation.study, explanation.graph)[explanation.graph.root].flat
-    events = table([_only_actions(i) for i in everything], Facts(words, explanation.study), frame=False)
+    everything = invocations(study, graph)[graph.root].flat
+    events = table(everything, Facts(words, study.observations), frame=False)
     tried = {translated}
-    for drop in DROPS:
-        block = structured(events, {}, program.actions, drop, budget=Budget(blocks=20_000))
+    # Exact programs first: nothing here refines conditions afterwards, so what is left aside would stay wrong.
+    for rare in reversed(RARE_SHARES):
+        block = structured(events, {}, rare, budget=Budget(blocks=SEARCHED_BLOCKS))
         translated = None if block is None else translate(block, words)
         if translated is not None and translated not in tried:
             tried.add(translated)
             yield translated
 
 
-def _only_actions(invocation: Invocation) -> Invocation:
-    return [event for event in invocation if event.step != CUT]
-
-
-def translate(block: syntax.Block, words: Vocabulary) -> Program | None:
+def translate(block: tree.Block, words: Vocabulary) -> Program | None:
     """A block without calls as a Karel program; None if it says what the language cannot."""
     body = _block(block, words)
     return None if not body else Program(body)
 
 
-def _block(block: syntax.Block, words: Vocabulary) -> tuple[Statement, ...] | None:
+def _block(block: tree.Block, words: Vocabulary) -> tuple[Statement, ...] | None:
     result: list[Statement] = []
     for statement in block:
         translated = _statement(statement, words)
@@ -109,15 +113,15 @@ def _block(block: syntax.Block, words: Vocabulary) -> tuple[Statement, ...] | No
     return tuple(result)
 
 
-def _statement(statement: syntax.Statement, words: Vocabulary) -> Statement | None:
-    if isinstance(statement, syntax.Step):
+def _statement(statement: tree.Statement, words: Vocabulary) -> Statement | None:
+    if isinstance(statement, tree.Step):
         return Action(ACTIONS[statement.step]) if statement.step < len(ACTIONS) else None
-    inner = [_block(part, words) for part in syntax.bodies(statement)]
+    inner = [_block(part, words) for part in tree.bodies(statement)]
     if not inner or not inner[0] or inner[-1] is None:
         return None
-    if isinstance(statement, syntax.For):
-        return Repeat(statement.offset, inner[0]) if statement.feature is None else None
-    assert isinstance(statement, syntax.If | syntax.While)
+    if isinstance(statement, tree.For):
+        return Repeat(statement.offset, inner[0]) if statement.quantity is None else None
+    assert isinstance(statement, tree.If | tree.While)
     clauses = statement.condition.clauses
     if len(clauses) != 1 or not clauses[0]:
         return None
@@ -126,7 +130,7 @@ def _statement(statement: syntax.Statement, words: Vocabulary) -> Statement | No
         return None
     first = conditions[0]
     assert first is not None
-    if isinstance(statement, syntax.While):
+    if isinstance(statement, tree.While):
         return While(first, inner[0]) if len(conditions) == 1 else None
     if len(conditions) == 1:
         return If(first, inner[0], inner[1] or None)
@@ -139,7 +143,7 @@ def _statement(statement: syntax.Statement, words: Vocabulary) -> Statement | No
     return nested[0]
 
 
-def _condition(part: syntax.Literal, words: Vocabulary) -> Condition | None:
+def _condition(part: tree.Literal, words: Vocabulary) -> Condition | None:
     names = [quantity.name for quantity in words.quantities]
     if part.test.feature not in names:
         return None
@@ -149,27 +153,25 @@ def _condition(part: syntax.Literal, words: Vocabulary) -> Condition | None:
     return Condition(predicate, part.negated)
 
 
-def _fidelity(source: str, explanation: Explanation, task: KarelTask) -> tuple[float, float]:
-    """Shares of fresh grids on which the source does what the policy does, and what the teacher does."""
-    program, fresh = parse(source), explanation.fresh
+def _measured(source: str, evidence: Evidence, task: KarelTask) -> KarelSource:
+    """The source with the shares of grids on which it does what the policy does, and what the teacher does."""
+    program, traces = parse(source), evidence.measure
     with_policy = with_teacher = 0
-    for i in range(len(fresh)):
-        run = execute(program, task.reset_options(fresh, i)["world"])
-        done = run.actions
-        teacher = fresh.actions[fresh.offsets[i] : fresh.offsets[i + 1]].tolist()
-        with_teacher += run.outcome == Outcome.FINISHED and done == teacher
-        with_policy += _same(done, run.outcome, _actions(explanation.checked, i))
-    return with_policy / len(fresh), with_teacher / len(fresh)
+    for i in range(len(traces)):
+        run = execute(program, task.reset_options(traces, i)["world"])
+        teacher = traces.actions[traces.offsets[i] : traces.offsets[i + 1]].tolist()
+        with_teacher += run.outcome == Outcome.FINISHED and run.actions == teacher
+        first, last = evidence.measured.offsets[i : i + 2]
+        policy = evidence.measured.actions[first:last].tolist()
+        with_policy += _same(run.actions, run.outcome, policy, len(ACTIONS))
+    return KarelSource(
+        source=source, policy_agreement=with_policy / len(traces), teacher_agreement=with_teacher / len(traces)
+    )
 
 
-def _actions(recording: Recording, index: int) -> list[int]:
-    first, last = recording.offsets[index : index + 2]
-    return [int(action) for action in recording.actions[first:last]]
-
-
-def _same(done: list[int], outcome: Outcome, wanted: list[int]) -> bool:
+def _same(done: list[int], outcome: Outcome, wanted: list[int], terminate: int) -> bool:
     """Whether a run is the policy's episode: to its end, to the crash, or to where it was given up."""
-    if wanted[-1] == END:
+    if wanted[-1] == terminate:
         return outcome == Outcome.FINISHED and done == wanted[:-1]
     if wanted[-1] == CUT:
         return done[: len(wanted) - 1] == wanted[:-1]

@@ -1,7 +1,6 @@
 """Programs as Python text: the procedures as functions, the root first."""
 
-from hvil.analysis.explain.execution import Program
-from hvil.analysis.explain.syntax import Block, For, If, Return, Statement, Step, While
+from hvil.analysis.explain.program import Block, For, If, Program, Statement, Step, While
 from hvil.analysis.explain.vocabulary import Vocabulary
 
 _INDENT = "    "
@@ -29,12 +28,10 @@ def _lines(words: Vocabulary, statement: Statement) -> list[str]:
         return [f"while {words.condition_text(statement.condition)}:", *_block_lines(words, statement.body)]
     if isinstance(statement, For):
         return [f"for _ in range({words.count_text(statement)}):", *_block_lines(words, statement.body)]
-    if isinstance(statement, If):
-        lines = [f"if {words.condition_text(statement.condition)}:", *_block_lines(words, statement.then)]
-        otherwise = statement.otherwise
-        if len(otherwise) == 1 and isinstance(otherwise[0], If):
-            inner = _lines(words, otherwise[0])
-            return [*lines, "el" + inner[0], *inner[1:]]
-        return [*lines, "else:", *_block_lines(words, otherwise)] if otherwise else lines
-    assert isinstance(statement, Return)
-    return ["return"]
+    assert isinstance(statement, If)
+    lines = [f"if {words.condition_text(statement.condition)}:", *_block_lines(words, statement.then)]
+    otherwise = statement.otherwise
+    if len(otherwise) == 1 and isinstance(otherwise[0], If):
+        inner = _lines(words, otherwise[0])
+        return [*lines, "el" + inner[0], *inner[1:]]
+    return [*lines, "else:", *_block_lines(words, otherwise)] if otherwise else lines

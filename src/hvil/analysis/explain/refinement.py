@@ -1,6 +1,8 @@
-"""Makes the conditions of a program more exact, one at a time, as long as it then agrees with the policy more often.
+"""Makes the conditions of a program more exact, one at a time, as long as the program then agrees more often.
 
-The structure of the program stays as it is, and so does its number of lines.
+The structure of the program and its number of lines stay as they are.
+
+Letters: N episodes, E questions to conditions.
 """
 
 from dataclasses import replace
@@ -10,95 +12,94 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from hvil.analysis.explain.conditions import learn_conditions
-from hvil.analysis.explain.demands import last_feature
 from hvil.analysis.explain.episodes import Recording
-from hvil.analysis.explain.execution import Asked, Facts, Path, Program, Runner, Site, agreement
-from hvil.analysis.explain.syntax import Block, Condition, If, While, bodies, with_bodies
-from hvil.analysis.explain.synthesis import END
-from hvil.analysis.explain.vocabulary import COUNTER
+from hvil.analysis.explain.execution import Asked, Path, Runner, Site, agreement
+from hvil.analysis.explain.facts import Facts, Moments
+from hvil.analysis.explain.program import Block, Condition, If, Program, While, bodies, with_bodies
 
 ROUNDS = 8
+"""Conditions that are made exact, at most; more rounds did not help on bubble sort (docs/explain.md)."""
 EPISODES = 600
-"""Of each kind, agreeing and not, that are looked at in a round."""
-WORTH = 0.001
-"""A longer condition must make the program agree on this share of episodes more."""
+"""Episodes of each kind, agreeing and not, that a round looks at: enough to see what happens once in a hundred."""
+WORTHWHILE = 0.001
+"""A longer condition must make the program agree on this share of the episodes more: two of the usual 2,000."""
+ENOUGH_AGREEMENT = 0.999
+"""Agreement beyond which there is no worthwhile gain left."""
 
 
-class Refined(NamedTuple):
-    """A program and how often it agrees."""
-
-    program: Program
-    agreement: float
-
-
-def refine(program: Program, facts: Facts, recording: Recording, enough: float = 0.999) -> Refined:
-    """Improve conditions until the program agrees often enough, or nothing helps."""
+def refine(program: Program, facts: Facts, recording: Recording) -> Program:
+    """Improve conditions until the program agrees often enough, or no change of one condition helps."""
     agrees = agreement(program, facts, recording)
     given_up: set[Site] = set()
     for _ in range(ROUNDS):
-        if agrees.mean() >= enough:
+        if agrees.mean() >= ENOUGH_AGREEMENT:
             break
         runner = Runner(program, facts)
-        asked, weights = _sampled(runner, recording, agrees)
-        site = _worst(runner, facts, asked, weights, given_up)
+        questions = _questions(runner, recording, agrees)
+        site = _worst_site(runner, questions, given_up)
         if site is None:
             break
-        chosen = [i for i, one in enumerate(asked) if runner.code.sites[one.site] == site]
-        options = _conditions(facts, [asked[i] for i in chosen], weights[chosen])
-        best = program, agrees
-        for condition in options:
+        improved, improved_agrees = program, agrees
+        for condition in _conditions(facts, questions.at(runner, site)):
             candidate = _with_condition(program, site, condition)
-            result = agreement(candidate, facts, recording)
-            if result.mean() >= best[1].mean() + WORTH:
-                best = candidate, result
-        if best[0] is program:
+            candidate_agrees = agreement(candidate, facts, recording)
+            if candidate_agrees.mean() >= improved_agrees.mean() + WORTHWHILE:
+                improved, improved_agrees = candidate, candidate_agrees
+        if improved is program:
             given_up.add(site)
-        program, agrees = best
-    return Refined(program, float(agrees.mean()))
+        program, agrees = improved, improved_agrees
+    return program
 
 
-def _sampled(
-    runner: Runner, recording: Recording, agrees: Bool[np.ndarray, "N"]
-) -> tuple[list[Asked], Float[np.ndarray, "E"]]:
-    """What was asked in some episodes of each kind, weighted to stand for all."""
-    found: list[Asked] = []
-    weights: list[float] = []
+class _Questions(NamedTuple):
+    """Questions to conditions, each with the number of episodes that its own stands for."""
+
+    asked: list[Asked]
+    weights: list[float]
+
+    def at(self, runner: Runner, site: Site) -> "_Questions":
+        """The questions to one condition."""
+        here = [i for i, question in enumerate(self.asked) if runner.code.sites[question.site] == site]
+        return _Questions([self.asked[i] for i in here], [self.weights[i] for i in here])
+
+
+def _questions(runner: Runner, recording: Recording, agrees: Bool[np.ndarray, "N"]) -> _Questions:
+    """What is asked in some of the episodes on which the program agrees, and in some of the others."""
+    result = _Questions([], [])
     actions = recording.actions.tolist()
-    for kind in (True, False):
-        which = np.flatnonzero(agrees == kind)
-        taken = which[:: max(1, -(-len(which) // EPISODES))]
-        for i in taken.tolist():
+    for episodes in (np.flatnonzero(agrees), np.flatnonzero(~agrees)):
+        sample = episodes[:: max(1, -(-len(episodes) // EPISODES))]
+        for i in sample.tolist():
             first, last = recording.offsets[i : i + 2].tolist()
             asked = runner.asked(first, actions[first:last])
-            found += asked
-            weights += [len(which) / len(taken)] * len(asked)
-    return found, np.array(weights)
+            result.asked.extend(asked)
+            result.weights.extend([len(episodes) / len(sample)] * len(asked))
+    return result
 
 
-def _worst(
-    runner: Runner, facts: Facts, asked: list[Asked], weights: Float[np.ndarray, "E"], given_up: set[Site]
-) -> Site | None:
-    """The condition that is most often wrong."""
+def _worst_site(runner: Runner, questions: _Questions, given_up: set[Site]) -> Site | None:
+    """The condition that gives the most wrong answers."""
     wrong: dict[Site, float] = {}
-    for one, weight in zip(asked, weights.tolist(), strict=True):
-        site = runner.code.sites[one.site]
-        if site not in given_up and runner.conditions[one.site](one.row, one.counter, one.last) != one.right:
+    for question, weight in zip(questions.asked, questions.weights, strict=True):
+        site = runner.code.sites[question.site]
+        if site in given_up:
+            continue
+        if runner.conditions[question.site](question.row, question.counter, question.last) != question.answer:
             wrong[site] = wrong.get(site, 0.0) + weight
     return max(wrong, key=lambda site: wrong[site]) if wrong else None
 
 
-def _conditions(facts: Facts, asked: list[Asked], weights: Float[np.ndarray, "E"]) -> list[Condition]:
-    rows = np.array([one.row for one in asked])
-    counters = np.array([one.counter for one in asked], dtype=np.float64)
-    columns: dict[str, np.ndarray] = {}
-    for name, feature in facts.words.features.items():
-        left = counters if feature.left == COUNTER else facts.values[feature.left][rows]
-        columns[name] = left - feature.factor * facts.values[feature.right][rows] if feature.right else left
-    lasts = np.array([one.last for one in asked])
-    for last in np.unique(lasts):
-        columns[last_feature(facts.words, int(last) if last >= 0 else END)] = (lasts == last).astype(np.float64)
-    right = np.array([one.right for one in asked])
-    return learn_conditions(list(columns), np.column_stack(list(columns.values())), right, weights)
+def _conditions(facts: Facts, questions: _Questions) -> list[Condition]:
+    """Conditions that answer these questions better and better."""
+    moments = Moments(
+        rows=np.array([question.row for question in questions.asked], dtype=np.int64),
+        counters=np.array([question.counter for question in questions.asked], dtype=np.int64),
+        lasts=np.array([question.last for question in questions.asked], dtype=np.int64),
+    )
+    columns = facts.columns(moments)
+    answers = np.array([question.answer for question in questions.asked], dtype=bool)
+    weights: Float[np.ndarray, "E"] = np.array(questions.weights)
+    return learn_conditions(list(columns), np.column_stack(list(columns.values())), answers, weights)
 
 
 def _with_condition(program: Program, site: Site, condition: Condition) -> Program:
@@ -107,12 +108,14 @@ def _with_condition(program: Program, site: Site, condition: Condition) -> Progr
 
 
 def _replaced(block: Block, path: Path, condition: Condition) -> Block:
+    """The block with another condition at a path."""
     number, rest = path[0], path[1:]
     statement = block[number]
     if not rest:
         assert isinstance(statement, If | While)
         return (*block[:number], replace(statement, condition=condition), *block[number + 1 :])
     inner = list(bodies(statement))
+    # A path counts the statements of `else` after those of `then`.
     which = 0 if rest[0] < len(inner[0]) else 1
     shifted = (rest[0] - (len(inner[0]) if which else 0), *rest[1:])
     inner[which] = _replaced(inner[which], shifted, condition)

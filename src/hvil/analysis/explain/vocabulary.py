@@ -1,40 +1,40 @@
-"""The words of an extracted program: names for actions, procedures and observations, and the tests over them.
+"""The words of an extracted program: names for actions, procedures and observations, and texts for conditions.
 
-A test is `feature > threshold`. Features are what is observed, differences of numbers of the same kind, the frame's
-counter and its last step. Names come from data, so they are made into identifiers before they stand in a program.
+A comparison is `feature > threshold`. Features are quantities that are observed, differences of quantities of the same
+kind, the frame's counter and its last step. Names come from data, so they become identifiers before they stand in a
+program.
 """
 
 import builtins
 import keyword
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Num
 
-from hvil.analysis.explain.syntax import Comparison, Condition, For, Literal
+from hvil.analysis.explain.program import Condition, For, Literal
 from hvil.data.tasks import Quantity, Task
 from hvil.machine.callgraph import CallGraph
 
 COUNTER, LAST = "counter", "last"
 FACTORS = (1, 2, 3, 4)
-"""A counter is compared with these multiples of a counted quantity."""
-FEW = 6
-"""Unnamed columns of whole numbers that are compared with each other, at most."""
-MANY = 64
-"""Columns of an unnamed observation beyond this are not looked at one by one."""
+"""A counter is compared with these multiples of a count: a loop over a list with up to four steps a round."""
+MOST_COMPARED = 6
+"""Unnamed columns of whole numbers that are compared with each other, at most: these are 15 differences."""
+MOST_COLUMNS = 64
+"""Observations with more unnamed columns, such as images, are not explained: no reader could tell the names apart."""
 
-_RESERVED = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), COUNTER, LAST, "main", "np", "gymnasium", "hvil"}
-# What a written file calls its own.
-_RESERVED |= {"act", "called", "ended", "environment", "frames", "idle", "look", "play", "sense", "sys", "taken"}
-_RESERVED |= {"task", "took", "watch", "observation", "episodes", "first", "successes"}
+FILE_NAMES = {"find_task", "main", "np", "observation", "observe", "sys"}
+"""Names that the file of `python_file` uses itself."""
+_RESERVED = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), COUNTER, LAST, *FILE_NAMES}
 
 
 @dataclass(frozen=True)
 class Feature:
-    """A number that tests compare: `left − factor · right`, or one of them."""
+    """A number that comparisons compare: `left − factor · right`, or `left` alone."""
 
     left: str
     right: str = ""
@@ -42,89 +42,81 @@ class Feature:
 
     @property
     def name(self) -> str:
-        """Its key."""
+        """Its name in comparisons."""
         return f"{self.left}-{self.factor}*{self.right}" if self.right else self.left
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The names of one task and call graph, in the program's spelling."""
+    """The names of one task and call graph, as the program spells them."""
 
     quantities: tuple[Quantity, ...]
-    """Observed; their names are identifiers here."""
+    """What is observed; their names are identifiers here."""
     actions: tuple[str, ...]
     procedures: tuple[str, ...]
 
     @property
-    def step_names(self) -> tuple[str, ...]:
-        """By step number: the actions, then the procedures."""
-        return self.actions + self.procedures
+    def terminate(self) -> int:
+        """The step that stands for ∅."""
+        return len(self.actions)
+
+    @cached_property
+    def step_names(self) -> Mapping[int, str]:
+        """The name of each step: the actions, then the calls. ∅ has none; it is the end of a procedure."""
+        return dict(enumerate(self.actions)) | dict(enumerate(self.procedures, start=self.terminate + 1))
+
+    def last_feature(self, step: int) -> str:
+        """The feature that says whether the frame's last step was this one; `NO_STEP` has no name."""
+        return f"{LAST}={self.step_names.get(step, '')}"
 
     @cached_property
     def kinds(self) -> Mapping[str, str]:
-        """The kind of each quantity, by name."""
+        """The kind of each quantity."""
         return {quantity.name: quantity.kind for quantity in self.quantities}
 
     @cached_property
     def features(self) -> Mapping[str, Feature]:
-        """All features that do not depend on the last step, by key."""
-        found = [Feature(quantity.name) for quantity in self.quantities]
+        """All features but those of the last step, by name."""
+        features = [Feature(quantity.name) for quantity in self.quantities]
         numbers = [quantity for quantity in self.quantities if quantity.kind != "truth"]
         for i, one in enumerate(numbers):
-            found += [Feature(one.name, two.name) for two in numbers[i + 1 :] if one.kind == two.kind != "number"]
-        found.append(Feature(COUNTER))
+            features += [Feature(one.name, two.name) for two in numbers[i + 1 :] if one.kind == two.kind != "number"]
+        features.append(Feature(COUNTER))
         for quantity in numbers:
             if quantity.kind == "count":
-                found += [Feature(COUNTER, quantity.name, factor) for factor in FACTORS]
-                found.append(Feature(COUNTER, square(quantity.name)))
-        return {feature.name: feature for feature in found}
+                features += [Feature(COUNTER, quantity.name, factor) for factor in FACTORS]
+                features.append(Feature(COUNTER, square(quantity.name)))
+        return {feature.name: feature for feature in features}
 
     def values(self, observations: Num[np.ndarray, "R D"]) -> dict[str, Float[np.ndarray, "R"]]:
         """Each quantity at each observation, and the squares of counts."""
-        known = {quantity.name: quantity.of(observations) for quantity in self.quantities}
-        squares = {square(q.name): known[q.name] ** 2 for q in self.quantities if q.kind == "count"}
-        return known | squares
+        values = {quantity.name: quantity.of(observations) for quantity in self.quantities}
+        squares = {square(q.name): values[q.name] ** 2 for q in self.quantities if q.kind == "count"}
+        return values | squares
 
     def rows(self, observations: Num[np.ndarray, "R D"]) -> dict[str, list[float]]:
-        """Each quantity at each observation, as a program meets it: truth values and whole numbers as such."""
+        """Each quantity at each observation, in the type that a program's text meets: truth, float or whole number."""
         kinds = {"truth": bool, "number": float}
         return {
             quantity.name: quantity.of(observations).astype(kinds.get(quantity.kind, int)).tolist()
             for quantity in self.quantities
         }
 
-    def test_text(self, test: Comparison, negated: bool = False) -> str:
-        """A test as the program writes it."""
-        if test.feature.startswith(LAST):
-            name = test.feature.removeprefix(LAST + "=")
-            if not name:
-                return f"{LAST} is not None" if negated else f"{LAST} is None"
+    def literal_text(self, part: Literal) -> str:
+        """A literal as the program writes it."""
+        test, negated = part.test, part.negated
+        if test.feature.startswith(LAST + "="):
+            name = test.feature.removeprefix(LAST + "=") or "None"
             return f"{LAST} is {'not ' if negated else ''}{name}"
         feature = self.features[test.feature]
         if self.kinds.get(feature.left) == "truth":
             return f"{'not ' if negated else ''}{feature.left}"
         if self.kinds.get(feature.left) == "number":
             return f"{feature.left} {'<=' if negated else '>'} {test.threshold:.6g}"
-        return self._whole(feature, int(np.floor(test.threshold)), negated)
-
-    @staticmethod
-    def _whole(feature: Feature, floor: int, negated: bool) -> str:
-        """`left − factor · right > floor` for whole numbers, in the nicest of the equivalent ways."""
-        multiple = feature.right if feature.factor == 1 else f"{feature.factor} * {feature.right}"
-        if not feature.right:
-            return f"{feature.left} {'<' if negated else '>='} {floor + 1}"
-        if floor == 0:
-            return f"{feature.left} {'<=' if negated else '>'} {multiple}"
-        shift = floor + 1
-        sign = "" if not shift else f" + {shift}" if shift > 0 else f" - {-shift}"
-        return f"{feature.left} {'<' if negated else '>='} {multiple}{sign}"
-
-    def literal_text(self, part: Literal) -> str:
-        """A literal."""
-        return self.test_text(part.test, part.negated)
+        return _whole_number_text(feature, int(np.floor(test.threshold)), negated)
 
     def condition_text(self, condition: Condition) -> str:
-        """A condition."""
+        """A condition as the program writes it; literals that all clauses share are written once."""
         if not condition.clauses:
             return "False"
         shared = [part for part in condition.clauses[0] if all(part in clause for clause in condition.clauses)]
@@ -137,53 +129,84 @@ class Vocabulary:
 
     def count_text(self, loop: For) -> str:
         """How often a `for` runs."""
-        if loop.feature is None:
+        if loop.quantity is None:
             return str(loop.offset)
-        multiple = loop.feature if loop.factor == 1 else f"{loop.factor} * {loop.feature}"
-        return multiple + ("" if not loop.offset else f" {'+' if loop.offset > 0 else '-'} {abs(loop.offset)}")
+        return _multiple_text(loop.quantity, loop.factor) + _shift_text(loop.offset)
+
+
+def _whole_number_text(feature: Feature, floor: int, negated: bool) -> str:
+    """`left − factor · right > floor` for whole numbers, without a `+ 1` or `- 1` that another sign can spare."""
+    if not feature.right:
+        return f"{feature.left} {'<' if negated else '>='} {floor + 1}"
+    multiple = _multiple_text(feature.right, feature.factor)
+    if floor == 0:
+        return f"{feature.left} {'<=' if negated else '>'} {multiple}"
+    return f"{feature.left} {'<' if negated else '>='} {multiple}{_shift_text(floor + 1)}"
+
+
+def _multiple_text(name: str, factor: int) -> str:
+    return name if factor == 1 else f"{factor} * {name}"
+
+
+def _shift_text(number: int) -> str:
+    return "" if not number else f" {'+' if number > 0 else '-'} {abs(number)}"
 
 
 def square(name: str) -> str:
-    """The square of a count, as the program writes it: one loop that does the work of two nested ones counts so far."""
+    """The square of a count, as the program writes it.
+
+    A loop that does the work of two nested loops over a list counts up to the square of the list's length.
+    """
     return f"{name} * {name}"
 
 
 def vocabulary(graph: CallGraph, task: Task | None, observation_names: Sequence[str], width: int) -> Vocabulary:
-    """The words for a policy: its task's own, or one a column of the observation."""
-    given = getattr(task, "quantities", ()) if task is not None else ()
-    if not given:
+    """The words for a policy: the quantities of its task, or one for each of the observation's `width` columns."""
+    quantities = () if task is None else task.quantities
+    if not quantities:
         names = observation_names if len(observation_names) == width else [f"observation_{i}" for i in range(width)]
-        given = tuple(Quantity(name, f"observation[..., {i}]", "number") for i, name in enumerate(names))
-    words = identifiers([*(q.name for q in given), *graph.action_names, *graph.procedures])
-    split, rest = words[: len(given)], words[len(given) :]
+        quantities = tuple(Quantity(name, f"observation[..., {i}]", "number") for i, name in enumerate(names))
+    words = iter(identifiers([*(q.name for q in quantities), *graph.action_names, *graph.procedures]))
     return Vocabulary(
-        tuple(Quantity(name, q.expression, q.kind) for name, q in zip(split, given, strict=True)),
-        tuple(rest[: len(graph.action_names)]),
-        tuple(rest[len(graph.action_names) :]),
+        quantities=tuple(quantity._replace(name=next(words)) for quantity in quantities),
+        actions=tuple(next(words) for _ in graph.action_names),
+        procedures=tuple(next(words) for _ in graph.procedures),
     )
 
 
-def recognised(words: Vocabulary, observations: Num[np.ndarray, "R D"]) -> Vocabulary:
-    """The vocabulary with columns of 0 and 1 as truth values, and of whole numbers as such.
+def recognised_kinds(words: Vocabulary, observations: Num[np.ndarray, "R D"]) -> tuple[str, ...]:
+    """The kind of each quantity, where numbers of 0 and 1 are truth values and others may be whole numbers.
 
-    A few columns of whole numbers are compared with each other; of many, most comparisons would mean nothing.
+    Columns of whole numbers are of one kind, and so compared with each other, if they are few. If they are many, most
+    comparisons would mean nothing, and each has a kind of its own.
     """
     columns = {q.name: q.of(observations) for q in words.quantities if q.kind == "number"}
     truths = {name for name, values in columns.items() if np.isin(values, (0, 1)).all()}
     whole = {name for name, values in columns.items() if (values == np.rint(values)).all()} - truths
 
-    def kind(quantity: Quantity) -> Quantity:
+    def kind(quantity: Quantity) -> str:
         if quantity.name in truths:
-            return Quantity(quantity.name, f"{quantity.expression} > 0.5", "truth")
+            return "truth"
         if quantity.name in whole:
-            return quantity._replace(kind="whole" if len(whole) <= FEW else f"whole {quantity.name}")
-        return quantity
+            return "whole" if len(whole) <= MOST_COMPARED else f"whole {quantity.name}"
+        return quantity.kind
 
-    return Vocabulary(tuple(map(kind, words.quantities)), words.actions, words.procedures)
+    return tuple(map(kind, words.quantities))
+
+
+def with_kinds(words: Vocabulary, kinds: Sequence[str]) -> Vocabulary:
+    """The vocabulary with another kind for each quantity."""
+
+    def with_kind(quantity: Quantity, kind: str) -> Quantity:
+        becomes_truth = kind == "truth" != quantity.kind
+        expression = f"{quantity.expression} > 0.5" if becomes_truth else quantity.expression
+        return quantity._replace(expression=expression, kind=kind)
+
+    return replace(words, quantities=tuple(map(with_kind, words.quantities, kinds)))
 
 
 def identifiers(names: Sequence[str]) -> list[str]:
-    """Different identifiers for any texts, as close to them as can be: `frontIsClear` is `front_is_clear`."""
+    """Different identifiers for any texts, as close to them as can be: `frontIsClear` becomes `front_is_clear`."""
     result: list[str] = []
     for name in names:
         snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)

@@ -33,48 +33,57 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--procedure", metavar="NAME", help="print only this procedure")
     parser.add_argument("--rollouts", type=int, default=2000, metavar="N", help="to extract from (default 2000)")
     parser.add_argument("--fresh", type=int, default=1000, metavar="N", help="others to measure on (default 1000)")
+    parser.add_argument("--again", action="store_true", help="look for the program even if the run has it already")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the roll-outs' initial states")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Load the run, explain it, write the files."""
-    from hvil.analysis.explain import explain, karel_source, python_file
+    # Imported here for a fast start of the other commands.
+    from hvil.analysis.explain import python_file
     from hvil.gate.errors import InputError
     from hvil.gate.files import write_text
+    from hvil.gate.progress import progress_bar
     from hvil.training.run import load
 
     loaded = load(args.run)
-    if loaded.config.learner not in ("hvil", "exact"):
-        raise InputError(f"{args.run}: a run of the model {loaded.config.learner!r} has no procedures to explain")
     if args.procedure is not None:
         loaded.config.graph.procedure_index(args.procedure)
     if args.seed < 0:
         raise InputError(f"--seed {args.seed}: expected 0 or more")
-    found = explain(loaded, inline=args.inline, episodes=args.rollouts, fresh=args.fresh, seed=args.seed)
-    result = {"run": str(loaded.path), **found.to_mapping()}
+    with progress_bar("explaining", 100) as bar:
+        explanation = loaded.explain(
+            inline=args.inline,
+            karel=args.karel is not None,
+            episodes=args.rollouts,
+            fresh=args.fresh,
+            seed=args.seed,
+            again=args.again,
+            progress=lambda share: bar(round(100 * share)),
+        )
+    result = {"run": str(loaded.path), **explanation.summary()}
     if args.procedure is not None:
-        result["procedure"] = found.procedure(args.procedure)
+        result["procedure"] = explanation.procedure(args.procedure)
     if args.python is not None:
-        write_text(args.python, python_file(found))
+        write_text(args.python, python_file(explanation))
         result["python"] = args.python
-    if args.karel is not None:
-        in_karel = karel_source(found)
-        result["karel"] = in_karel._asdict()
+    if explanation.karel is not None and args.karel is not None:
+        result["karel"] = explanation.karel._asdict()
         if args.karel != "-":
-            write_text(args.karel, in_karel.source)
+            write_text(args.karel, explanation.karel.source)
             result["karel"]["file"] = args.karel
     if not args.json:
-        _show(found, result)
+        _show(explanation, result)
     return result
 
 
-def _show(found: "Explanation", result: dict[str, Any]) -> None:
-    print(result.get("procedure", found.source))
-    print(f"# {found.lines} lines; {found.fidelity}")
-    if found.unused:
-        print(f"# never called: {', '.join(found.unused)}")
-    if found.absorbed:
-        print(f"# called, but not needed (their work is done above): {', '.join(found.absorbed)}")
+def _show(explanation: "Explanation", result: dict[str, Any]) -> None:
+    print(result.get("procedure", explanation.source))
+    print(f"# {explanation.lines} lines; {explanation.fidelity}")
+    if explanation.unused:
+        print(f"# never called: {', '.join(explanation.unused)}")
+    if explanation.absorbed:
+        print(f"# called, but not needed (their work is done above): {', '.join(explanation.absorbed)}")
     if "python" in result:
         print(f"# written to {result['python']}")
     if "karel" in result:
