@@ -98,7 +98,7 @@ class Experiment:
     panels: Mapping[str, str]
     """The task of each panel, by the panel's title."""
     models: Mapping[str, Mapping[str, Any]]
-    """The settings of each learner, by its name in the legend: fields of `hvil.learners.config.ModelSettings` and
+    """The settings of each learner, by its name in the legend: `model`, fields of that learner's settings class and
     `TrainingSettings`, and `call_graph`."""
     sizes: tuple[int, ...]
     """The values on the axis: numbers of training traces, or percentiles."""
