@@ -1,6 +1,7 @@
-"""Checkpoints on disk: one directory each, written beside and renamed, the last two kept, read without trust.
+"""Checkpoints on disk: one directory each. It is written under another name and renamed when it is complete.
 
-What the tensors and facts mean is the trainer's business. `state.safetensors` holds the tensors, `state.json` the rest.
+The last two checkpoints stay. `state.safetensors` holds the tensors, `state.json` the rest; what they mean is left to
+`loop`. A checkpoint is read without trust: digests, shapes and finite values are checked.
 """
 
 import hashlib
@@ -18,7 +19,8 @@ from safetensors.torch import save as save_bytes
 from hvil.gate.errors import InputError
 from hvil.gate.files import read_json, sync, write_json
 
-KEPT = 2
+CHECKPOINTS = 2
+"""Checkpoints that stay: the newest, and the one before in case the newest is damaged."""
 
 
 class Snapshot(NamedTuple):
@@ -64,7 +66,7 @@ class Checkpoints:
         self._discard(target)
         part.rename(target)
         sync(self.directory)
-        for update in self.updates()[:-KEPT]:
+        for update in self.updates()[:-CHECKPOINTS]:
             self._discard(self._path(update))
 
     def latest(self) -> Snapshot | None:

@@ -1,6 +1,6 @@
-"""A look at a set of traces before learning from it: what is in it, what the networks would see, and what is odd.
+"""Describes a set of traces before anybody learns from it: what it holds, what the networks would see, what is odd.
 
-What makes a file unusable is refused at loading, with an `InputError`; the oddities here are legal, but worth knowing.
+A file that cannot be used is refused when it is loaded. The oddities here are legal, but worth knowing.
 """
 
 from collections.abc import Mapping
@@ -13,9 +13,12 @@ from hvil.data.inputs import Inputs, is_image, suitable_inputs
 from hvil.data.traces import Traces
 from hvil.training.plan import suggested_call_graph
 
-SHOWN = 40
-LONG = 1_000
-FEW = 20
+COLUMNS_SHOWN = 40
+"""Columns that are described, at most: more do not fit on a screen."""
+LONG_TRACE = 1_000
+"""Actions from which on a trace is called long: an update then takes seconds."""
+FEW_TRACES = 20
+"""Traces below which the user is warned: four would be held out, and one or two of the rest would stop the training."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +85,12 @@ def _columns(traces: Traces) -> tuple[Column, ...]:
     flat = traces.observations.reshape(len(traces.observations), -1)
     inputs = None if "task" in traces.attributes else suitable_inputs(traces)
     names = traces.observation_names or [f"o[{c}]" for c in range(flat.shape[1])]
-    found = []
-    for index, name in enumerate(names[:SHOWN]):
+    columns = []
+    for index, name in enumerate(names[:COLUMNS_SHOWN]):
         values = flat[:, index]
         low, high, different = float(values.min()), float(values.max()), len(np.unique(values))
-        found.append(Column(name, low, high, different, _seen_as(inputs, index)))
-    return tuple(found)
+        columns.append(Column(name, low, high, different, _seen_as(inputs, index)))
+    return tuple(columns)
 
 
 def _seen_as(inputs: Inputs | None, column: int) -> str:
@@ -100,27 +103,27 @@ def _seen_as(inputs: Inputs | None, column: int) -> str:
 
 
 def _oddities(traces: Traces, columns: tuple[Column, ...]) -> list[str]:
-    found = []
-    if len(traces) < FEW:
-        found.append(f"only {len(traces)} traces: a fifth is held out, little is left to learn from")
+    oddities = []
+    if len(traces) < FEW_TRACES:
+        oddities.append(f"only {len(traces)} traces: a fifth is held out, little is left to learn from")
     used = np.bincount(traces.actions, minlength=len(traces.action_names))
     unused = [name for name, count in zip(traces.action_names, used, strict=True) if not count]
     if unused:
-        found.append(f"actions that are never taken: {', '.join(unused[:10])}")
+        oddities.append(f"actions that are never taken: {', '.join(unused[:10])}")
     if len(traces.action_names) == 1:
-        found.append("there is only one action: nothing to choose")
+        oddities.append("there is only one action: nothing to choose")
     constant = [column.name for column in columns if column.different == 1]
     if constant:
-        found.append(f"columns that never change: {', '.join(constant[:10])}")
+        oddities.append(f"columns that never change: {', '.join(constant[:10])}")
     if "last_observation" in traces.attributes:
-        found.append("the log ends with the last action: the last observation stands twice in each trace")
+        oddities.append("the log ends with the last action: the last observation stands twice in each trace")
     longest = int(traces.lengths.max())
-    if longest > LONG:
-        found.append(f"a trace of {longest} actions: an update takes as long as its longest traces")
+    if longest > LONG_TRACE:
+        oddities.append(f"a trace of {longest} actions: an update takes as long as its longest traces")
     repeated = _repeated(traces)
     if repeated:
-        found.append(f"{repeated} traces stand more than once: held-out traces may be among the training traces")
-    return found
+        oddities.append(f"{repeated} traces stand more than once: held-out traces may be among the training traces")
+    return oddities
 
 
 def _repeated(traces: Traces) -> int:

@@ -1,4 +1,4 @@
-"""Who watches a training run: the metrics file, TensorBoard, the progress bar. See `training.Observer`."""
+"""Observers of a training run: the metrics file, TensorBoard, the progress bar. `loop.Observer` is their interface."""
 
 import json
 import math
@@ -14,23 +14,23 @@ from hvil.gate.progress import bar_of_tasks
 
 
 class MetricsFile:
-    """One JSON object a line; on resume, lines of updates after the checkpoint are taken back."""
+    """Writes one JSON object a line. A resumed run first drops the lines of updates after its checkpoint."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._stream: IO[str] | None = None
 
     def begin(self, update: int, updates: int) -> None:
-        """Keep what belongs to the updates done so far, and open the file."""
-        kept = "".join(f"{json.dumps(line)}\n" for line in read_metrics(self.path) if line["update"] <= update)
-        write_text(self.path, kept)
+        """Drop the lines of later updates, and open the file."""
+        earlier = (line for line in read_metrics(self.path) if line["update"] <= update)
+        write_text(self.path, "".join(f"{json.dumps(line)}\n" for line in earlier))
         self._stream = self.path.open("a", encoding="utf-8")
 
     def tick(self, update: int, loss: float, metrics: Mapping[str, float]) -> None:
         """Nothing: single updates are not recorded."""
 
     def record(self, values: Mapping[str, float]) -> None:
-        """Write a line, at once: a killed run loses none that its checkpoint counts on."""
+        """Write a line and flush it, so that a killed run has every line up to its last checkpoint."""
         assert self._stream is not None
         line = {name: value if math.isfinite(value) else None for name, value in values.items()}
         self._stream.write(json.dumps(line) + "\n")
@@ -43,7 +43,7 @@ class MetricsFile:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of a metrics file; a last line that a killed process left unfinished is not counted."""
+    """The lines of a metrics file, without a last line that a killed process left unfinished."""
     if not path.is_file():
         return []
     lines = []
@@ -59,7 +59,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 class TensorBoard:
-    """The same numbers for TensorBoard; needs the extra of that name."""
+    """Writes the same numbers for TensorBoard; it needs the extra `tensorboard`."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -91,7 +91,7 @@ class TensorBoard:
 
 
 class Announcement:
-    """Says something on standard output when the training begins: bad input is refused before, in one line."""
+    """Prints some lines when the training begins. Bad input has been refused by then: no error follows them."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
@@ -111,10 +111,10 @@ class Announcement:
 
 
 class ProgressBar:
-    """Updates, loss, error, PHP steps per action and the time left, on standard error."""
+    """Shows updates, loss, error, PHP steps per action and the time left on standard error."""
 
     SECONDS = 0.2
-    """Between two drawings: the bar draws when it is told of an update, no thread of its own disturbs the loop."""
+    """Seconds between two drawings. The bar draws when it is told of an update: a thread would disturb the loop."""
 
     def __init__(self, label: str) -> None:
         self.label = label
