@@ -14,7 +14,7 @@ from hvil.gate.errors import InputError
 from hvil.learners.config import Config
 from hvil.learners.settings import HvilSettings, TrainingSettings
 from hvil.training.checkpoints import Checkpoints
-from hvil.training.loop import Hooks, intervals, seeded, train
+from hvil.training.loop import Hooks, allowed_traces, intervals, seeded, train
 
 TRACES = toy_traces()
 SETTINGS = TrainingSettings(updates=30, batch_size=5, evaluate_every=10, checkpoint_every=7)
@@ -244,3 +244,32 @@ def test_intervals_default_to_about_ten_evaluations() -> None:
 def test_an_unknown_device_is_refused(device: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         train(learner(), TRACES, replace(SETTINGS, device=device))
+
+
+def test_a_curriculum_begins_with_the_shortest_traces_and_ends_with_all() -> None:
+    assert allowed_traces(0, 40, 5, 100) == 10
+    assert allowed_traces(50, 40, 5, 100) == 25
+    assert allowed_traces(100, 40, 5, 100) == 40
+    assert allowed_traces(0, 12, 5, 100) == 5, "never fewer than a batch"
+    lengths = np.sort(TRACES.lengths)
+    drawn: list[int] = []
+
+    class Watched(ToyLearner):
+        def loss(self, traces, rng, update):  # type: ignore[no-untyped-def]
+            drawn.append(int(traces.lengths.max()))
+            return super().loss(traces, rng, update)
+
+    train(seeded(0, lambda: Watched(CONFIG)), TRACES, replace(SETTINGS, batch_size=2, updates=40, curriculum=30))
+    assert drawn[0] <= lengths[len(lengths) // 4]
+    assert max(drawn[30:]) == lengths[-1]
+
+
+def test_a_run_that_pauses_under_a_curriculum_ends_with_the_same_bits(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, batch_size=2, updates=20, curriculum=12)
+    whole, paused = learner(), learner()
+    train(whole, TRACES, settings)
+    checkpoints = Checkpoints(tmp_path, IDENTITY)
+    assert train(learner(), TRACES, settings, Hooks(checkpoints=checkpoints), until=7).updates == 7
+    train(paused, TRACES, settings, Hooks(checkpoints=checkpoints), resume=True)
+    for one, other in zip(weights(whole), weights(paused), strict=True):
+        assert torch.equal(one, other)

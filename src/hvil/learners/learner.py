@@ -80,3 +80,11 @@ class HasElbo(Protocol):
 
     def elbo(self, traces: Traces, rng: np.random.Generator) -> float:
         """An estimate of the ELBO, summed over the traces."""
+
+
+@runtime_checkable
+class Shrinks(Protocol):
+    """A learner that changes its weights after each step of the optimiser, such as by a proximal step."""
+
+    def shrink(self, optimiser: torch.optim.Adam, update: int) -> None:
+        """Change the weights in place; `update` counts from 0."""

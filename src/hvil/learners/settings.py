@@ -164,6 +164,9 @@ class TrainingSettings:
     batch_size: int = setting(10, "traces in a batch", low=1)
     learning_rate: float = setting(1e-3, "Adam's learning rate", low=0)
     weight_decay: float = setting(1e-3, "Adam's weight decay", low=0)
+    curriculum: int = setting(
+        0, "updates until all traces are drawn; before, only the shortest, at first a quarter (0: all at once)", low=0
+    )
     clip: float = setting(0.0, "largest norm of the gradient (0: no clipping)", low=0)
     average: float = setting(0.0, "decay of a running average of the weights, used at the end (0: none)", low=0, high=1)
     evaluate_every: int = setting(0, "updates between two evaluations (0: about ten in all)", low=0)

@@ -101,6 +101,7 @@ def carry_out(
     tensorboard: bool = False,
     progress: bool = False,
     observers: Sequence[Observer] = (),
+    until: int | None = None,
 ) -> Run:
     """Train the planned learner, into a run directory if `out` names one.
 
@@ -133,6 +134,7 @@ def carry_out(
             observers=watching,
         ),
         resume=resume,
+        until=until,
         stream=data.stream,
     )
     if out is not None:

@@ -19,7 +19,7 @@ from jaxtyping import Int
 from hvil.data.streaming import TraceStream
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
-from hvil.learners.learner import Learner
+from hvil.learners.learner import Learner, Shrinks
 from hvil.learners.settings import TrainingSettings
 from hvil.training.checkpoints import Checkpoints, Snapshot
 
@@ -29,6 +29,9 @@ RECORDS = 200
 """Lines in the metrics of a run, at most: a curve of a few hundred points is as good as one of thousands."""
 AVERAGE_WARM_UP = 10
 """The running average forgets faster in the first updates, so that the initial weights do not linger in it."""
+
+FIRST_SHARE = 0.25
+"""Share of the traces, the shortest ones, with which a curriculum begins."""
 
 Evaluate = Callable[[Learner], Mapping[str, float]]
 
@@ -146,6 +149,10 @@ class State:
         self.position += size
         return self.order[self.position - size : self.position]
 
+    def draw_among(self, shortest: Int[np.ndarray, "n"], size: int) -> Int[np.ndarray, "size"]:
+        """A batch out of some traces, while the curriculum holds the others back; it begins no epoch."""
+        return shortest[self.rng.permutation(len(shortest))[:size]]
+
     def judge(self, score: float) -> None:
         """Keep the weights (averaged, if they are) if no score was better before."""
         self.since_best += 1
@@ -189,6 +196,7 @@ def train(
     hooks: Hooks = Hooks(),  # noqa: B008 (an immutable tuple)
     *,
     resume: bool = False,
+    until: int | None = None,
     stream: TraceStream | None = None,
 ) -> Trained:
     """Train a learner in place; at the end it holds the final (or averaged, or best) weights.
@@ -199,6 +207,7 @@ def train(
         settings: how long, how fast, and when to look.
         hooks: what happens beside the updates.
         resume: go on from the newest checkpoint, if there is one.
+        until: pause after this update, with a checkpoint; resumed, the run ends as if it had not paused.
         stream: where batches come from, if `traces` are only a part of a set that does not fit in memory.
 
     Raises:
@@ -216,7 +225,7 @@ def train(
         for observer in hooks.observers:
             observer.begin(state.update, settings.updates)
         try:
-            _loop(state, learner, _batches(state, traces, settings, stream), settings, hooks)
+            _loop(state, learner, _batches(state, traces, settings, stream), settings, hooks, until)
         finally:
             for observer in hooks.observers:
                 observer.end()
@@ -235,22 +244,48 @@ def _batches(
     # A batch is cut out of the set at every update; per-trace metadata, which no learner reads, would be cut too.
     traces = replace(traces, metadata={})
     size, count = min(settings.batch_size, len(traces)), len(traces)
-    return lambda: traces if size == count else traces[state.draw(count, size)]
+    by_length = np.argsort(traces.lengths, kind="stable")
+
+    def next_batch() -> Traces:
+        allowed = allowed_traces(state.update, count, size, settings.curriculum)
+        if allowed < count:
+            return traces[state.draw_among(by_length[:allowed], size)]
+        return traces if size == count else traces[state.draw(count, size)]
+
+    return next_batch
+
+
+def allowed_traces(update: int, count: int, size: int, curriculum: int) -> int:
+    """How many of the shortest traces batches are drawn from: a share that grows to 1 within the curriculum.
+
+    Long traces have most of the cost. While a learner does not know what the short ones do, it learns nothing from
+    them but how to count.
+    """
+    if update >= curriculum:
+        return count
+    share = FIRST_SHARE + (1 - FIRST_SHARE) * update / curriculum
+    return min(count, max(size, math.ceil(share * count)))
 
 
 def _loop(
-    state: State, learner: Learner, next_batch: Callable[[], Traces], settings: TrainingSettings, hooks: Hooks
+    state: State,
+    learner: Learner,
+    next_batch: Callable[[], Traces],
+    settings: TrainingSettings,
+    hooks: Hooks,
+    until: int | None,
 ) -> None:
+    end = settings.updates if until is None else min(until, settings.updates)
     evaluate_every, checkpoint_every, record_every = intervals(settings)
     started = time.perf_counter() - state.seconds
     saved = state.update
-    while state.update < settings.updates and not _out_of_patience(state, settings):
+    while state.update < end and not _out_of_patience(state, settings):
         loss = learner.loss(next_batch(), state.rng, state.update)
         value = loss.total.item()
         if not math.isfinite(value):
             rest = f"the checkpoint of update {saved} is kept" if saved else "there is no checkpoint before it"
             raise FloatingPointError(f"the loss became {value} at update {state.update + 1}; {rest}")
-        _step(state, loss.total, settings)
+        _step(state, learner, loss.total, settings)
         state.count(value, loss.metrics)
         for observer in hooks.observers:
             observer.tick(state.update, value, loss.metrics)
@@ -266,7 +301,7 @@ def _loop(
             values = {"update": state.update, "seconds": round(state.seconds, 3), **state.take_means(), **measured}
             for observer in hooks.observers:
                 observer.record(values)
-        if hooks.checkpoints and (last or state.update % checkpoint_every == 0):
+        if hooks.checkpoints and (last or state.update == end or state.update % checkpoint_every == 0):
             state.seconds = time.perf_counter() - started
             hooks.checkpoints.save(state.snapshot())
             saved = state.update
@@ -275,13 +310,15 @@ def _loop(
                     hooks.save(state.update)
 
 
-def _step(state: State, loss: torch.Tensor, settings: TrainingSettings) -> None:
+def _step(state: State, learner: Learner, loss: torch.Tensor, settings: TrainingSettings) -> None:
     """One update of the parameters and of their running average."""
     state.optimiser.zero_grad(set_to_none=True)
     loss.backward()  # type: ignore[no-untyped-call]
     if settings.clip:
         torch.nn.utils.clip_grad_norm_(state.parameters, settings.clip)
     state.optimiser.step()
+    if isinstance(learner, Shrinks):
+        learner.shrink(state.optimiser, state.update)
     state.update += 1
     if state.average:
         _advance_average(state, settings.average)
