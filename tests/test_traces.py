@@ -215,7 +215,7 @@ class TestParts:
 
     @pytest.mark.parametrize("index", [slice(0, 0), [], np.zeros(2, dtype=bool)])
     def test_nothing_is_not_a_set(self, index: Any) -> None:
-        with pytest.raises(InputError, match="no traces chosen"):
+        with pytest.raises(InputError, match="no traces selected"):
             two_traces()[index]
 
     @given(trace_sets(max_traces=6))

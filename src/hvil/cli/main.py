@@ -1,4 +1,4 @@
-"""The command line: parse, call one command's module, print. Commands are imported when they are called.
+"""The command line: it parses, calls the module of one command, and prints. Commands are imported when called.
 
 Exit codes: 0 done, 1 the work failed, 2 bad input. Errors are one line on standard error.
 """
@@ -33,7 +33,7 @@ COMMANDS: Mapping[str, str] = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """Complains in one line."""
+    """A parser that complains in one line."""
 
     def error(self, message: str) -> Any:
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write("\n")
         sys.stdout.flush()
         failures = result.get("failures")
-        if failures:  # of some parts: what the others gave has been shown
+        if failures:  # of some cells; the results of the others have been shown
             return _complain(args.command, f"{len(failures)} cells failed; the same command tries them again", 1)
     except InputError as error:
         return _complain(args.command, error, 2)

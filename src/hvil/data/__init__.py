@@ -1,4 +1,5 @@
-"""Sets of traces: the arrays, their annotations, what the networks see of them, and where they come from.
+"""Sets of traces: the arrays, their annotations, what the networks see of them, and the sources they come from.
 
-File formats are in `formats`. What a trace means for procedures is the `machine`'s business.
+`tasks` says what a domain must offer. File formats are in `formats`. What a trace means for procedures is left to the
+machine room.
 """

@@ -1,8 +1,8 @@
-"""Call structure that came with a set of traces, checked for shape and consistency.
+"""Call structure that comes with a set of traces, checked for shape and consistency.
 
-What a call structure means is `machine.reference`'s business, whether a call graph allows it too.
+What a call structure means, and whether a call graph allows it, is left to the machine room.
 
-Letters: S actions of all traces together, D depth of the stacks, N traces.
+Letters: S actions of all traces together, D depth of the stacks, N traces, K steps that are selected.
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,19 @@ from hvil.gate.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Annotations:
-    """Call structure that came with the traces, for all or some of their steps.
+    """Call structure that comes with the traces, for all or some of their steps.
 
-    The PHP steps of one time are always returns, then calls, then the action (a procedure cannot return before it has
-    acted), so the stack at the action and the number of frames kept from the time before say everything.
+    The PHP steps of one time are always returns, then calls, then the action, because a procedure cannot return before
+    it has acted. The stack at the action, and the number of its frames that were there at the time before, therefore
+    say everything.
     """
 
     procedures: tuple[str, ...]
     """Names; the stacks hold indices into them."""
     stacks: Int[np.ndarray, "S D"]
-    """Procedures on the stack, root first, when the action is taken; -1 pads; a row of -1: a step not annotated."""
+    """The procedures on the stack when the action is taken, root first, padded with -1; all -1: not annotated."""
     kept: Int[np.ndarray, "S"]
-    """How many of these frames were there at the time before; 1 at a trace's start (the root); -1 if not known."""
+    """How many of these frames were there at the time before; 1 (the root) at a trace's start; -1: not said."""
 
     def __post_init__(self) -> None:
         stacks = integers(self.stacks, "annotation stacks", np.int16, dimensions=2)
@@ -59,7 +60,7 @@ class Annotations:
 
     @property
     def depths(self) -> Int[np.ndarray, "S"]:
-        """Height of the stack at each step, 0 where it is not known."""
+        """Height of the stack at each step, 0 where the step is not annotated."""
         return np.asarray((self.stacks >= 0).sum(axis=1))
 
     def check_traces(self, offsets: Int[np.ndarray, "N_plus_1"]) -> None:
@@ -97,13 +98,13 @@ class Annotations:
 
 
 def join(parts: Sequence[Annotations | None]) -> Annotations | None:
-    """The annotations one after another; None unless all parts have them, for the same procedures."""
-    given = [part for part in parts if part is not None]
-    if not given or len(given) < len(parts) or any(part.procedures != given[0].procedures for part in given):
+    """The annotations of several sets one after another; None unless all sets have them, for the same procedures."""
+    present = [part for part in parts if part is not None]
+    if not present or len(present) < len(parts) or any(part.procedures != present[0].procedures for part in present):
         return None
-    depth = max(part.stacks.shape[1] for part in given)
-    stacks = [np.pad(p.stacks, ((0, 0), (0, depth - p.stacks.shape[1])), constant_values=-1) for p in given]
-    return Annotations(given[0].procedures, np.concatenate(stacks), np.concatenate([part.kept for part in given]))
+    depth = max(part.stacks.shape[1] for part in present)
+    stacks = [np.pad(p.stacks, ((0, 0), (0, depth - p.stacks.shape[1])), constant_values=-1) for p in present]
+    return Annotations(present[0].procedures, np.concatenate(stacks), np.concatenate([part.kept for part in present]))
 
 
 def _same_up_to_padding(a: Int[np.ndarray, "S D"], b: Int[np.ndarray, "S_other E"]) -> bool:

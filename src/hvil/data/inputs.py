@@ -1,10 +1,10 @@
-"""What the networks see of an observation: the one place where whole numbers become one-hot and scales are evened out.
+"""What the networks see of an observation: here whole numbers become one-hot, and other numbers get a common scale.
 
-Tasks of our own give numbers that are fit for a network and pass unchanged. For other data the columns are looked at
-once, before the training, and what was found (the values of a discrete column, mean and scale of a continuous one) is
-part of the run's configuration, so that policy, posterior and baselines, in training and in use, all see the same.
+Our own tasks give numbers that suit a network; they pass unchanged. For other data `suitable_inputs` looks at the
+columns once, before the training. Its result (the values of a discrete column, mean and scale of a continuous one) is
+part of the run's configuration, so that policy, posterior and baselines see the same in training and in use.
 
-Letters: R rows, C columns of a flat observation, D numbers that the networks see.
+Letters: R rows, C columns of a flat observation, D features (numbers that the networks see).
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,13 @@ from hvil.gate import settings
 from hvil.gate.errors import InputError
 
 FEW_VALUES = 32
-"""A column of whole numbers with at most so many different values is discrete."""
+"""A column of whole numbers with at most this many different values is discrete: each value becomes an input."""
 STATES = 4096
-"""The same for an observation that is one whole number, such as the state of a table-like environment."""
+"""The same if an observation is one whole number: the state of a tabular environment, which has no order."""
 MAX_INPUTS = 1 << 20
+"""Of all columns together; a file that asks for more would only exhaust the memory."""
 LARGEST_WHOLE = 1 << 24
-"""From here on a 32-bit float need not be the whole number that was meant."""
+"""From here on a 32-bit float does not hold every whole number."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Inputs:
     @cached_property
     def offsets(self) -> Int[np.ndarray, "C_plus_1"]:
         """Inputs of column c are `offsets[c]:offsets[c+1]`."""
-        return np.cumsum([0, *(len(known) or 1 for known in self.values)])
+        return np.cumsum([0, *(len(values) or 1 for values in self.values)])
 
     @property
     def width(self) -> int:
@@ -63,12 +64,12 @@ class Inputs:
 
     @cached_property
     def _numbers(self) -> tuple[Int[np.ndarray, "numbers"], Float[np.ndarray, "numbers"], Float[np.ndarray, "numbers"]]:
-        columns = np.array([c for c, known in enumerate(self.values) if not known], dtype=np.int64)
+        columns = np.array([c for c, values in enumerate(self.values) if not values], dtype=np.int64)
         return columns, np.array(self.means)[columns], np.array(self.scales)[columns]
 
     @cached_property
     def _discrete(self) -> list[tuple[int, Int[np.ndarray, "values"]]]:
-        return [(c, np.array(known, dtype=np.int64)) for c, known in enumerate(self.values) if known]
+        return [(c, np.array(values, dtype=np.int64)) for c, values in enumerate(self.values) if values]
 
     def __call__(self, observations: Num[np.ndarray, "R ..."] | Bool[np.ndarray, "R ..."]) -> Float[np.ndarray, "R D"]:
         """The inputs of each row."""
@@ -79,19 +80,19 @@ class Inputs:
         columns, means, scales = self._numbers
         if len(columns):
             inputs[:, self.offsets[columns]] = (flat[:, columns] - means) / scales
-        for column, known in self._discrete:
-            place = np.searchsorted(known, flat[:, column]).clip(max=len(known) - 1)
-            rows = np.flatnonzero(known[place] == flat[:, column])
-            inputs[rows, self.offsets[column] + place[rows]] = 1
+        for column, values in self._discrete:
+            code = np.searchsorted(values, flat[:, column]).clip(max=len(values) - 1)
+            rows = np.flatnonzero(values[code] == flat[:, column])
+            inputs[rows, self.offsets[column] + code[rows]] = 1
         return inputs
 
     def names(self, observation_names: Sequence[str]) -> tuple[str, ...]:
         """A name for each input: `speed`, or `door=2` for one value of a discrete column."""
         columns = observation_names or [f"o[{c}]" for c in range(len(self.values))]
         return tuple(
-            f"{name}={value}" if known else name
-            for name, known in zip(columns, self.values, strict=True)
-            for value in (known or (0,))
+            f"{name}={value}" if values else name
+            for name, values in zip(columns, self.values, strict=True)
+            for value in (values or (0,))
         )
 
     def to_mapping(self) -> dict[str, Any]:
@@ -107,7 +108,7 @@ class Inputs:
 def features(
     inputs: Inputs | None, observations: Num[np.ndarray, "..."] | Bool[np.ndarray, "..."], rows: int
 ) -> Float[np.ndarray, "rows D"]:
-    """What the networks see of so many observations: by the inputs or, without any, as they are (bytes as 0..1)."""
+    """What the networks see of observations: what `inputs` makes of them; without any, the numbers (bytes as 0..1)."""
     if inputs is not None:
         return inputs(observations.reshape(rows, -1))
     flat = np.array(observations, dtype=np.float32).reshape(rows, -1)
@@ -122,21 +123,22 @@ def is_image(traces: Traces) -> bool:
 
 
 def suitable_inputs(traces: Traces) -> Inputs | None:
-    """Inputs for traces that come from no task of ours; None for pictures and where nothing is to be done."""
+    """Inputs for traces that come from no task of ours; None for pictures, and if the observations suit as they are."""
     if is_image(traces):
         return None
     flat = traces.observations.reshape(len(traces.observations), -1)
     limit = STATES if flat.shape[1] == 1 else FEW_VALUES
     values, means, scales = [], [], []
     for column in flat.T:
-        known = _few_values(column, limit)
-        mean, scale = (0.0, 1.0) if known or _is_indicator(column) else _standard(column)
-        values.append(known)
+        categories = _few_values(column, limit)
+        mean, scale = (0.0, 1.0) if categories or _is_indicator(column) else _mean_and_scale(column)
+        values.append(categories)
         means.append(mean)
         scales.append(scale)
-    found = Inputs(tuple(values), tuple(means), tuple(scales))
-    plain = not any(values) and set(means) == {0.0} and set(scales) == {1.0} and traces.observations.dtype != np.uint8
-    return None if plain else found
+    unchanged = not any(values) and set(means) == {0.0} and set(scales) == {1.0}
+    if unchanged and traces.observations.dtype != np.uint8:
+        return None
+    return Inputs(values=tuple(values), means=tuple(means), scales=tuple(scales))
 
 
 def _is_indicator(column: Num[np.ndarray, "R"] | Bool[np.ndarray, "R"]) -> bool:
@@ -144,18 +146,20 @@ def _is_indicator(column: Num[np.ndarray, "R"] | Bool[np.ndarray, "R"]) -> bool:
 
 
 def _few_values(column: Num[np.ndarray, "R"] | Bool[np.ndarray, "R"], limit: int) -> tuple[int, ...]:
-    """The values of a column of whole numbers that has more than two but not many; else none.
+    """The values of a column of whole numbers with few different ones; none for other columns and for 0 and 1.
 
     The values decide, not their type: beside a column of fractions, categories are stored as floats too.
     """
     if _is_indicator(column):
         return ()
-    found = np.unique(column)
-    whole = found.dtype.kind in "iu" or bool((np.abs(found) < LARGEST_WHOLE).all() and (found == np.round(found)).all())
-    return tuple(int(value) for value in found) if whole and len(found) <= limit else ()
+    values = np.unique(column)
+    whole = values.dtype.kind in "iu" or bool(
+        (np.abs(values) < LARGEST_WHOLE).all() and (values == np.round(values)).all()
+    )
+    return tuple(int(value) for value in values) if whole and len(values) <= limit else ()
 
 
-def _standard(column: Num[np.ndarray, "R"]) -> tuple[float, float]:
+def _mean_and_scale(column: Num[np.ndarray, "R"]) -> tuple[float, float]:
     """Mean and standard deviation; a column that never changes keeps its scale."""
     mean, deviation = float(column.mean(dtype=np.float64)), float(column.std(dtype=np.float64))
     return mean, deviation if deviation > 1e-6 * max(abs(mean), 1.0) else 1.0

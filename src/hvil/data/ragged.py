@@ -1,6 +1,8 @@
-"""Checks and index arithmetic on flat arrays, shared by traces and annotations. Knows nothing of what they mean.
+"""Ragged sets as flat arrays plus offsets: the checks, the index arithmetic and the cutting that they need.
 
-Letters: N ranges (traces), K of them chosen.
+`Traces` and `Annotations` are built on it. It holds what both of them do, and knows nothing of what the arrays mean.
+
+Letters: N ranges (one for each trace), K ranges that are selected.
 """
 
 from collections.abc import Sequence
@@ -44,24 +46,24 @@ def read_only(array: Shaped[np.ndarray, "..."]) -> Shaped[np.ndarray, "..."]:
 
 
 def locate(offsets: Int[np.ndarray, "N_plus_1"], flat: int) -> tuple[int, int]:
-    """Which range a flat index lies in, and where in it."""
+    """The range in which a flat index lies, and the index within that range."""
     index = int(np.searchsorted(offsets, flat, side="right")) - 1
     return index, flat - int(offsets[index])
 
 
-def rows_of(offsets: Int[np.ndarray, "N_plus_1"], chosen: Int[np.ndarray, "K"]) -> Int[np.ndarray, "rows"] | slice:
-    """All flat indices of the chosen ranges, one after another; a slice (no copy) if they are neighbours."""
-    if (np.diff(chosen) == 1).all():
-        return slice(int(offsets[chosen[0]]), int(offsets[chosen[-1] + 1]))
-    lengths = offsets[chosen + 1] - offsets[chosen]
+def rows_of(offsets: Int[np.ndarray, "N_plus_1"], ranges: Int[np.ndarray, "K"]) -> Int[np.ndarray, "rows"] | slice:
+    """All flat indices of some ranges, one after another; a slice if the ranges are neighbours, which saves a copy."""
+    if (np.diff(ranges) == 1).all():
+        return slice(int(offsets[ranges[0]]), int(offsets[ranges[-1] + 1]))
+    lengths = offsets[ranges + 1] - offsets[ranges]
     ends = np.cumsum(lengths)
-    rows = np.repeat(offsets[chosen] - (ends - lengths), lengths)
+    rows = np.repeat(offsets[ranges] - (ends - lengths), lengths)
     rows += np.arange(ends[-1])
     return rows
 
 
 def part_of(whole: P, **changed: Any) -> P:
-    """A copy with other fields, unchecked: part of a valid set is valid, and a training loop cuts one each update."""
+    """A copy of a dataclass with other fields, unchecked: a part of a valid set is valid, and every update cuts one."""
     part = object.__new__(type(whole))
     for name, value in (vars(whole) | changed).items():
         if isinstance(value, np.ndarray):
@@ -71,7 +73,7 @@ def part_of(whole: P, **changed: Any) -> P:
 
 
 def selection(index: int | slice | Sequence[int] | np.ndarray, count: int) -> Int[np.ndarray, "K"]:
-    """The chosen ones of `count` things as indices from 0; like numpy's indexing, but none at all is an error."""
+    """The numbers of the traces that an index selects out of `count`; as in numpy, but selecting none is an error."""
     if isinstance(index, int | np.integer):
         if not -count <= index < count:
             raise IndexError(f"trace {index} of {count}")
@@ -79,8 +81,8 @@ def selection(index: int | slice | Sequence[int] | np.ndarray, count: int) -> In
     if not isinstance(index, slice):
         index = np.asarray(index, dtype=None if len(index) else np.int64)
         if index.ndim != 1:
-            raise IndexError(f"traces are chosen by a number, a slice or a one-dimensional array, not {index.ndim}")
-    chosen = np.arange(count)[index]
-    if not len(chosen):
-        raise InputError("no traces chosen: a set needs at least one")
-    return chosen
+            raise IndexError(f"traces are selected by a number, a slice or a one-dimensional array, not {index.ndim}")
+    selected = np.arange(count)[index]
+    if not len(selected):
+        raise InputError("no traces selected: a set needs at least one")
+    return selected

@@ -1,6 +1,7 @@
-"""Segment labels as annotations: which sub-task each step belongs to, as people mark it in logs. One level, no more.
+"""Segment labels as annotations: people mark in logs which sub-task each step belongs to.
 
-The root (`main`) calls a procedure for each label; what the label's procedure does is left to the learner.
+The annotation has two levels: the root (`main`) calls one procedure for each label. What such a procedure does inside
+is left to the learner.
 
 Letters: N traces, S actions of all traces together.
 """
@@ -17,6 +18,7 @@ from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 
 ROOT = "main"
+"""The root's name, unless a label has it."""
 
 
 def segment_annotations(
@@ -34,16 +36,17 @@ def segment_annotations(
         begins: where a segment begins, also if the one before has the same label; by default where the label changes.
     """
     root = next(name for name in (ROOT, *(f"{ROOT}_{i}" for i in range(len(names) + 1))) if name not in names)
-    known = labels >= 0
-    change = np.ones(len(labels), dtype=bool)
-    change[1:] = labels[1:] != labels[:-1]
+    labelled = labels >= 0
+    starts = np.ones(len(labels), dtype=bool)
+    starts[1:] = labels[1:] != labels[:-1]
     if begins is not None:
-        change |= begins
-    change[offsets[:-1]] = True
+        starts |= begins
+    starts[offsets[:-1]] = True
     stacks = np.full((len(labels), 2), -1, dtype=np.int16)
-    stacks[known, 0] = 0
-    stacks[known, 1] = labels[known] + 1
-    return Annotations((root, *names), stacks, np.where(known, np.where(change, 1, 2), -1))
+    stacks[labelled, 0] = 0
+    stacks[labelled, 1] = labels[labelled] + 1
+    kept = np.where(starts, 1, 2)  # only the root stays where a segment starts
+    return Annotations((root, *names), stacks, np.where(labelled, kept, -1))
 
 
 def annotations_from_boundaries(traces: Traces, boundaries: Sequence[Sequence[tuple[int, str]]]) -> Annotations:
@@ -51,8 +54,8 @@ def annotations_from_boundaries(traces: Traces, boundaries: Sequence[Sequence[tu
 
     Args:
         traces: what is annotated.
-        boundaries: for each trace `(step, label)` pairs, ascending: at that action a segment of that label begins. An
-            empty label, and the steps before the first boundary, are not annotated; so is a trace with no boundaries.
+        boundaries: for each trace `(step, label)` pairs, ascending: at that action a segment of that label begins.
+            Steps before the first boundary, and those after a boundary with an empty label, are not annotated.
     """
     if len(boundaries) != len(traces):
         raise InputError(f"{len(boundaries)} boundary lists for {len(traces)} traces")
@@ -72,14 +75,16 @@ def annotations_from_boundaries(traces: Traces, boundaries: Sequence[Sequence[tu
 
 
 def keep_annotations(traces: Traces, fraction: float, seed: int) -> Traces:
-    """The same traces, annotated only in part: a fraction of them, chosen by the seed, a larger one including it."""
+    """The same traces with the annotations of only a fraction of them.
+
+    The seed decides which traces keep their annotations. With the same seed, a larger fraction keeps those of a smaller
+    one and more.
+    """
     if traces.annotations is None or fraction >= 1:
         return traces
-    kept = np.zeros(len(traces), dtype=bool)
-    kept[Stream.ANNOTATED.generator(seed).permutation(len(traces))[: round(fraction * len(traces))]] = True
-    steps = np.repeat(kept, traces.lengths)
+    annotated = np.zeros(len(traces), dtype=bool)
+    annotated[Stream.ANNOTATED.generator(seed).permutation(len(traces))[: round(fraction * len(traces))]] = True
+    steps = np.repeat(annotated, traces.lengths)
     stacks = np.where(steps[:, None], traces.annotations.stacks, np.int16(-1))
-    return replace(
-        traces,
-        annotations=Annotations(traces.annotations.procedures, stacks, np.where(steps, traces.annotations.kept, -1)),
-    )
+    kept = np.where(steps, traces.annotations.kept, -1)
+    return replace(traces, annotations=Annotations(traces.annotations.procedures, stacks, kept))

@@ -1,8 +1,8 @@
 """Training batches from a Parquet file that does not fit in memory: a few shuffled row groups at a time.
 
-Our own files have whole traces in each row group. In every epoch the groups come in a new order, a few at a time are
-in memory, and batches are drawn from those. A batch depends on the seed and the number of the update alone, so a run
-that is resumed sees what it would have seen.
+Our own files have whole traces in each row group. In every epoch the groups come in a new order; a few of them at a
+time are in memory (a pool), and batches are drawn from those. A batch depends on the seed and the number of the update
+alone, so a run that is resumed draws the same batches as one that was never stopped.
 
 Letters: G row groups.
 """
@@ -20,17 +20,23 @@ from hvil.data.streams import Stream
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError, one_line
 
-AT_ONCE = 2
-"""Row groups in memory: more mix the traces better, each is up to 131,072 steps."""
-LARGE = 1 << 30
-"""Bytes of a file, uncompressed, from which on it is streamed without being asked to."""
+POOL_GROUPS = 2
+"""Row groups in memory at a time. More of them mix the traces better; each has up to 131,072 steps."""
+STREAMED_BYTES = 1 << 30
+"""A file that is larger than this, uncompressed, is streamed unless the user says otherwise."""
 
 
 class TraceStream:
     """The traces of some row groups of a file, in batches."""
 
     def __init__(self, path: str | os.PathLike[str], groups: Int[np.ndarray, "G"], seed: int) -> None:
-        """Args: `groups` are the row groups to draw from."""
+        """Draw from a file.
+
+        Args:
+            path: a Parquet file of ours.
+            groups: the row groups to draw from.
+            seed: of the run.
+        """
         self.path, self.groups, self.seed = Path(path), groups, seed
         self.counts = trace_counts(self.path)[groups]
         self._start, self._epoch = 0, 0
@@ -47,23 +53,23 @@ class TraceStream:
         while update >= self._start + batches[-1]:
             self._start, self._epoch = self._start + int(batches[-1]), self._epoch + 1
             pools, batches = self._plan(size)
-        place = update - self._start
-        pool = int(np.searchsorted(batches, place, side="right"))
-        place -= int(batches[pool - 1]) if pool else 0
+        batch = update - self._start
+        pool = int(np.searchsorted(batches, batch, side="right"))
+        batch -= int(batches[pool - 1]) if pool else 0
         traces = self._pool(pool, pools[pool])
         order = Stream.STREAMED_TRACES.generator(self.seed, self._epoch, pool).permutation(len(traces))
-        return traces[order[place * size : (place + 1) * size]]
+        return traces[order[batch * size : (batch + 1) * size]]
 
     def _plan(self, size: int) -> tuple[list[Int[np.ndarray, "groups"]], Int[np.ndarray, "pools"]]:
         """This epoch's pools of row groups, and how many batches there are up to the end of each."""
         order = Stream.STREAMED_GROUPS.generator(self.seed, self._epoch).permutation(len(self.groups))
-        pools = [order[first : first + AT_ONCE] for first in range(0, len(order), AT_ONCE)]
+        pools = [order[first : first + POOL_GROUPS] for first in range(0, len(order), POOL_GROUPS)]
         return pools, np.cumsum([max(int(self.counts[pool].sum()) // size, 1) for pool in pools])
 
     def _pool(self, number: int, members: Int[np.ndarray, "groups"]) -> Traces:
         key = (self._epoch, number)
         if self._loaded is None or self._loaded[0] != key:
-            self._loaded = None  # not two pools at a time
+            self._loaded = None  # frees the old pool before the new one is read
             self._loaded = (key, read_groups(self.path, np.sort(self.groups[members])))
         return self._loaded[1]
 
@@ -76,9 +82,9 @@ def should_stream(path: str | os.PathLike[str]) -> bool:
         with pq.ParquetFile(path) as file:
             parts = file.metadata
             size = sum(parts.row_group(group).total_byte_size for group in range(parts.num_row_groups))
-            return size > LARGE and b"hvil" in (file.schema_arrow.metadata or {})
+            return size > STREAMED_BYTES and b"hvil" in (file.schema_arrow.metadata or {})
     except (pa.ArrowException, OSError, ValueError):
-        return False  # reading it will say what is wrong
+        return False  # reading the file says what is wrong with it
 
 
 def trace_counts(path: Path) -> Int[np.ndarray, "G"]:
@@ -88,10 +94,11 @@ def trace_counts(path: Path) -> Int[np.ndarray, "G"]:
             parts, names = file.metadata, file.schema_arrow.names
             if b"hvil" not in (file.schema_arrow.metadata or {}) or "trace" not in names:
                 raise InputError(f"{path}: only Parquet files written by hvil can be streamed; load and save it first")
-            found = [parts.row_group(g).column(names.index("trace")).statistics for g in range(parts.num_row_groups)]
-            if not found or not all(statistics and statistics.has_min_max for statistics in found):
+            column = names.index("trace")
+            groups = [parts.row_group(group).column(column).statistics for group in range(parts.num_row_groups)]
+            if not groups or not all(statistics and statistics.has_min_max for statistics in groups):
                 raise InputError(f"{path}: cannot be streamed, its row groups do not say which traces they hold")
-            return np.array([statistics.max - statistics.min + 1 for statistics in found], dtype=np.int64)
+            return np.array([statistics.max - statistics.min + 1 for statistics in groups], dtype=np.int64)
     except InputError:
         raise
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:

@@ -1,9 +1,9 @@
 """Ragged sets of observation–action traces: the data type that every learner reads.
 
-A set is flat arrays plus offsets, checked once at construction and never changed. Files are `traces_io`'s business,
-call structure that came with the data is in `annotations`.
+A set is flat arrays plus offsets, checked once at construction and never changed. Files are left to `trace_files`,
+call structure that comes with the data to `annotations`.
 
-Letters: N traces, S actions of all traces together (so S + N observations).
+Letters: N traces, S actions of all traces together, R rows (observations of all traces together, R = S + N).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ OBSERVATION_DTYPES = {
     "uint8": np.uint8,
     "bool": np.bool_,
 }
-"""What observations may be given as, and the type they are kept as."""
+"""The types in which observations may come, and the type in which each is stored."""
 
 TRACES_AT_ONCE = 256
 """Traces that go through networks or environments together when no gradient is needed: enough of them that the time of
@@ -97,7 +97,7 @@ class Traces:
         metadata: Mapping[str, Any] | None = None,
         attributes: Mapping[str, str] | None = None,
     ) -> "Traces":
-        """Build a set from one pair of arrays a trace."""
+        """Build a set from one array of observations and one of actions for each trace."""
         if len(observations) != len(actions):
             raise InputError(f"{len(observations)} observation arrays but {len(actions)} action arrays")
         if not actions:
@@ -113,14 +113,14 @@ class Traces:
             if np.ndim(a) != 1:
                 raise InputError(f"trace {i}: its actions must have 1 dimension, found {np.ndim(a)}")
         return Traces(
-            np.concatenate([np.asarray(o) for o in observations]),
-            np.concatenate([np.asarray(a) for a in actions]),
-            np.cumsum([0, *(len(a) for a in actions)]),
-            tuple(action_names),
-            tuple(observation_names),
-            annotations,
-            metadata or {},
-            attributes or {},
+            observations=np.concatenate([np.asarray(o) for o in observations]),
+            actions=np.concatenate([np.asarray(a) for a in actions]),
+            offsets=np.cumsum([0, *(len(a) for a in actions)]),
+            action_names=tuple(action_names),
+            observation_names=tuple(observation_names),
+            annotations=annotations,
+            metadata=metadata or {},
+            attributes=attributes or {},
         )
 
     def __len__(self) -> int:
@@ -133,7 +133,7 @@ class Traces:
 
     @property
     def row_offsets(self) -> Int[np.ndarray, "N_plus_1"]:
-        """Where the observations of each trace start."""
+        """The row at which the observations of each trace start; the number of rows at the end."""
         return self.offsets + np.arange(len(self.offsets))
 
     @property
@@ -143,8 +143,8 @@ class Traces:
 
     @property
     def observation_space(self) -> Any:
-        """The observations as a Gymnasium space, as narrow as their type says (for single whole numbers, the data)."""
-        from gymnasium import spaces
+        """The observations as a Gymnasium space: all that their type can hold, or the range of single whole numbers."""
+        from gymnasium import spaces  # here, for a fast start
 
         shape, dtype = self.observation_shape, self.observations.dtype
         if not shape and dtype.kind in "iu":
@@ -158,7 +158,7 @@ class Traces:
     @property
     def action_space(self) -> Any:
         """The actions as a Gymnasium space; ∅ is not among them."""
-        from gymnasium.spaces import Discrete
+        from gymnasium.spaces import Discrete  # here, for a fast start
 
         return Discrete(len(self.action_names))
 
@@ -166,20 +166,23 @@ class Traces:
         """The shortest, mean, median and longest trace, in actions."""
         lengths = self.lengths
         return LengthStatistics(
-            int(lengths.min()), float(lengths.mean()), float(np.median(lengths)), int(lengths.max())
+            shortest=int(lengths.min()),
+            mean=float(lengths.mean()),
+            median=float(np.median(lengths)),
+            longest=int(lengths.max()),
         )
 
     def __getitem__(self, index: int | slice | Sequence[int] | np.ndarray) -> "Traces":
         """Some of the traces, in the given order; an integer gives a set of one."""
-        chosen = selection(index, len(self))
-        steps, rows = rows_of(self.offsets, chosen), rows_of(self.row_offsets, chosen)
+        selected = selection(index, len(self))
+        steps, rows = rows_of(self.offsets, selected), rows_of(self.row_offsets, selected)
         return part_of(
             self,
             observations=self.observations[rows],
             actions=self.actions[steps],
-            offsets=np.concatenate([[0], np.cumsum(self.lengths[chosen])]),
+            offsets=np.concatenate([[0], np.cumsum(self.lengths[selected])]),
             annotations=None if self.annotations is None else self.annotations.take(steps),
-            metadata=MappingProxyType({name: read_only(values[chosen]) for name, values in self.metadata.items()}),
+            metadata=MappingProxyType({name: read_only(values[selected]) for name, values in self.metadata.items()}),
         )
 
     def __iter__(self) -> Iterator["Traces"]:
@@ -256,7 +259,7 @@ class Traces:
 
 
 def concatenate(parts: Sequence[Traces]) -> Traces:
-    """One set out of several with the same spaces; whatever else not all parts have in common is left out."""
+    """One set out of several with the same actions and observations; of the rest it keeps what all of them share."""
     if not parts:
         raise InputError("no sets of traces to join")
     first = parts[0]
@@ -295,7 +298,7 @@ def _observations(values: Any) -> np.ndarray:
         raise InputError(f"observations are {array.dtype}; allowed: {', '.join(sorted(OBSERVATION_DTYPES))}")
     if array.ndim == 0 or 0 in array.shape[1:]:
         raise InputError(f"observations of the shape {array.shape}: expected rows of at least one number each")
-    with np.errstate(over="ignore"):  # what is too large for float32 is found when looking for infinities
+    with np.errstate(over="ignore"):  # `_validate` refuses the infinities that this makes
         return read_only(np.ascontiguousarray(array, dtype=OBSERVATION_DTYPES[array.dtype.name]))
 
 

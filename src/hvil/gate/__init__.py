@@ -1,4 +1,4 @@
-"""The border to the outside: errors for people, files, settings and their flags, the terminal's progress.
+"""The border to the outside: errors for people, files, settings and their flags, registries, the terminal's progress.
 
-Everything else imports from here; this room imports from no other.
+Every other room imports from here; this room imports from no other.
 """

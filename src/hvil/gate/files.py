@@ -1,6 +1,6 @@
 """Files in and out: written atomically (a killed process leaves the old file or the new one), read without trust.
 
-Nothing here knows what the contents mean.
+JSON, arrays, the cache directory and locks; what the contents mean is left to the callers.
 """
 
 import json
@@ -63,7 +63,7 @@ def write_text(target: str | os.PathLike[str], text: str) -> None:
 
 
 def write_json(target: str | os.PathLike[str], value: Any) -> None:
-    """Write a JSON file atomically, readable and with a stable order of keys as given."""
+    """Write a JSON file atomically, indented for people, its keys in the order of the value."""
     write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -167,8 +167,8 @@ def read_npz(source: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         raise InputError(f"{source}: damaged or not made of plain arrays ({error})") from error
 
 
-# Deflate cannot shrink by more than about this factor, so a larger claim is a lie.
 _DEFLATE_LIMIT = 1040
+"""Deflate cannot shrink data by more than about this factor (1032), so a larger claim is false."""
 
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, size: int) -> np.ndarray:

@@ -58,12 +58,12 @@ def from_mapping(kind: type[S], values: Any, where: str, noun: str = "setting") 
     Args:
         kind: the dataclass.
         values: its fields by name; fields with a default may be left out.
-        where: the file, and the place in it, for the error message.
+        where: the file, and the position in it, for the error message.
         noun: what a field is called in the error message.
 
     Raises:
-        InputError: a name that is not known or missing, a value of the wrong type, a number out of range or not
-            finite, or what the dataclass itself refuses.
+        InputError: a name is unknown or missing, a value has the wrong type, a number is out of range or not finite,
+            or the dataclass itself refuses its values.
     """
     if not isinstance(values, Mapping):
         raise InputError(f"{where}: expected an object, not {type(values).__name__}")

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-SUMMARY = "Write a teacher's demonstrations, with its call structure where it has one. The same seed, the same file."
+SUMMARY = "Write demonstrations of a task, with the teacher's call structure if it has one. A seed gives the same file."
 EXAMPLES = [
     "hvil demos bubblesort --count 100 --out bubblesort.npz",
     "hvil demos karel:F --count 100 --seed 7 --out karel_f.parquet",
@@ -14,7 +14,9 @@ EXAMPLES = [
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("task", metavar="TASK", help="bubblesort, karel:A to karel:F, karel:FILE, mnist-parity:P")
+    parser.add_argument(
+        "task", metavar="TASK", help="bubblesort, karel:A to karel:F, karel:FILE, mnist-parity:P, or a domain of yours"
+    )
     parser.add_argument("--count", type=int, default=100, metavar="N", help="how many traces (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="0 or more (default: %(default)s)")
     parser.add_argument("--out", required=True, metavar="FILE", help="a .npz or .parquet file, or minari:ID")
@@ -25,24 +27,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Draw the traces, write them, say what they are."""
-    from hvil.data import trace_files as traces_io
+    # Imported here, for a fast start of the command line.
+    from hvil.data import trace_files
+    from hvil.data.sources import drawn
     from hvil.data.tasks import find_task
     from hvil.gate.errors import InputError
-    from hvil.gate.progress import progress_bar
 
     if args.count < 1:
         raise InputError(f"--count {args.count}: expected at least 1")
-    traces_io.check_target(args.out)
-    chosen = find_task(args.task)
-    with progress_bar(f"demonstrations of {chosen.name}", args.count) as progress:
-        draw = chosen.test_demonstrations if args.test else chosen.demonstrations
-        traces = draw(args.count, args.seed, progress)
-    traces_io.save(traces, args.out)
+    trace_files.check_target(args.out)
+    task = find_task(args.task)
+    traces = drawn(task, args.count, args.seed, test=args.test)
+    trace_files.save(traces, args.out)
     if not args.json:
         print(f"{args.out}: {traces!r}")
     return {
         "out": args.out,
-        "task": chosen.name,
+        "task": task.name,
         "count": len(traces),
         "seed": args.seed,
         "test": args.test,

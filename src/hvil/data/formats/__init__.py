@@ -1,1 +1,1 @@
-"""One module a file format; `hvil.data.trace_files` picks the one that fits a name."""
+"""File formats, one module for each, and what those with columns share; `hvil.data.trace_files` picks the format."""

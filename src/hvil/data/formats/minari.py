@@ -1,8 +1,8 @@
-"""Minari data sets: write any traces as one, and read one (ours or anybody's with discrete actions) as traces.
+"""Minari data sets: any traces are written as one; ours, and others' with discrete actions, are read as traces.
 
-Needs the extra `minari`. Steps are Minari's own; the call structure stands in `infos` as the arrays `stack` (fixed
-depth, padded with -1) and `kept`; names are in the data set's metadata under `hvil`; arrays with one entry a trace
-are in the file `hvil.npz` beside the data.
+This needs the extra `minari`. Steps are Minari's own. The call structure is in `infos`, as the arrays `stack` (fixed
+depth, padded with -1) and `kept`; names are in the data set's metadata under `hvil`; arrays with one entry for each
+trace are in the file `hvil.npz` beside the data.
 """
 
 import os
@@ -22,7 +22,9 @@ from hvil.gate.files import read_npz, write_npz
 
 PREFIX = "minari:"
 STACK, KEPT = "stack", "kept"
+"""Names of the two arrays in `infos`."""
 PER_TRACE = "hvil.npz"
+"""The file with one entry for each trace."""
 
 
 def save_minari(traces: Traces, dataset_id: str, progress: Callable[[int], None] | None = None) -> None:
@@ -54,7 +56,7 @@ def save_minari(traces: Traces, dataset_id: str, progress: Callable[[int], None]
         dataset.storage.update_metadata({"hvil": _facts(traces)})
         write_npz(dataset.storage.data_path / PER_TRACE, traces.metadata)
     except BaseException:
-        shutil.rmtree(path, ignore_errors=True)  # rather no data set than half of one
+        shutil.rmtree(path, ignore_errors=True)  # no data set is better than half of one
         raise
 
 

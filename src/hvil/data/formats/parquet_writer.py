@@ -2,6 +2,8 @@
 
 Columns: `trace`, `step`, `action` (null in a trace's last row), `observation.NAME` (or one list `observation` if there
 are many) and, where there are any, `stack` (list of procedure names), `kept`, `metadata.NAME` (in a trace's first row).
+
+Letters: N traces.
 """
 
 import json
@@ -17,8 +19,9 @@ from hvil.data.traces import Annotations, Traces
 
 ROW_GROUP_ROWS = 1 << 17
 ROW_GROUP_BYTES = 1 << 25
+"""A row group ends at whichever comes first, so that a reader that takes a few at a time needs little memory."""
 WIDE = 64
-"""Observations of more numbers than this are one list column, not a column a number."""
+"""An observation of more numbers than this is one column of lists instead of a column for each number."""
 
 
 def write_parquet(traces: Traces, path: Path) -> None:
@@ -103,13 +106,13 @@ def _table(traces: Traces, first: int, last: int, schema: pa.Schema) -> pa.Table
 
 
 def _annotation_columns(annotations: Annotations, final: Bool[np.ndarray, "rows"]) -> list[pa.Array]:
-    known = np.zeros(len(final), dtype=bool)
-    known[~final] = annotations.known
+    annotated = np.zeros(len(final), dtype=bool)
+    annotated[~final] = annotations.known
     kept = np.full(len(final), -1, dtype=np.int16)
     kept[~final] = annotations.kept
     names = pa.array(annotations.procedures, pa.string())
     entries = names.take(pa.array(annotations.stacks[annotations.stacks >= 0]))
-    return [_lists(entries, known, annotations.depths[annotations.known]), pa.array(kept, mask=~known)]
+    return [_lists(entries, annotated, annotations.depths[annotations.known]), pa.array(kept, mask=~annotated)]
 
 
 def _metadata_column(values: Shaped[np.ndarray, "N ..."], rows: Int[np.ndarray, "N_plus_1"]) -> pa.Array:

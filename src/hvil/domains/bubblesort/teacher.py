@@ -64,11 +64,11 @@ class TeacherLength(NamedTuple):
     """The closed form of how long the teacher takes for one list of length n."""
 
     passes: int
-    """n − 1"""
+    """n − 1."""
     moves: int
-    """1 + 2(n − 1) + 2(n − 1) pointer moves a pass, so (n − 1)(4n − 3)"""
+    """1 + 2(n − 1) + 2(n − 1) pointer moves a pass, so (n − 1)(4n − 3)."""
     swaps: int
-    """the number of inversions: pairs in the wrong order"""
+    """The number of inversions: pairs in the wrong order."""
 
     @property
     def actions(self) -> int:
@@ -88,15 +88,15 @@ class _Schedule(NamedTuple):
 
     actions: Int[np.ndarray, " slots"]
     pointer1: Int[np.ndarray, " slots"]
-    """before the action"""
+    """Before the action."""
     pointer2: Int[np.ndarray, " slots"]
     stacks: Int[np.ndarray, "slots depth"]
     kept: Int[np.ndarray, " slots"]
-    """as if no swap happened: after a swap one frame more is kept (bstep, called before compswap)"""
+    """As if no swap happened. After a swap one frame more is kept: bstep, which was called before compswap."""
 
 
 def _schedule(n: int) -> _Schedule:
-    """The teacher's program for length n, with every swap that could happen."""
+    """The teacher's actions on a list of length n, with every swap that could happen."""
     slots: list[tuple[int, int, int, tuple[int, ...], int]] = []
     pointer1 = pointer2 = 0
 
@@ -134,7 +134,7 @@ def moved(action: int, pointer1: int, pointer2: int, n: int) -> tuple[int, int]:
 
 
 class _Runs(NamedTuple):
-    """The teacher's runs on many lists of one length: what is seen at each slot, and which swaps happen."""
+    """The teacher's runs on many lists of one length: the values under the pointers, and which swaps happen."""
 
     value1: Int[np.ndarray, "lists slots"]
     value2: Int[np.ndarray, "lists slots"]
@@ -165,65 +165,80 @@ def teach(
 ) -> Traces:
     """The teacher's traces on the given lists (rows padded with −1), with its call structure.
 
-    All lists of one length share a schedule, so that the work is a few array operations a slot.
+    All lists of one length share a schedule, so the work is a few array operations for each of its slots.
     """
     groups = {int(n): np.flatnonzero(lengths == n) for n in np.unique(lengths)}
     schedules = {n: _schedule(n) for n in groups}
-    runs = {n: _run(schedules[n], lists[rows, :n]) for n, rows in groups.items()}
+    runs = {n: _run(schedules[n], lists[members, :n]) for n, members in groups.items()}
     counts = np.empty(len(lists), np.int64)
-    for n, rows in groups.items():
-        counts[rows] = runs[n].taken.sum(axis=1)
+    for n, members in groups.items():
+        counts[members] = runs[n].taken.sum(axis=1)
     offsets = np.concatenate([[0], np.cumsum(counts)])
-
-    total, width = int(offsets[-1]), len(observation_names(length_argument))
-    observations = np.zeros((total + len(lists), width), np.float32)
-    actions = np.empty(total, np.int32)
-    stacks = np.empty((total, MAX_DEPTH), np.int16)
-    kept = np.empty(total, np.int16)
+    flat = _FlatArrays(
+        observations=np.zeros((int(offsets[-1]) + len(lists), len(observation_names(length_argument))), np.float32),
+        actions=np.empty(int(offsets[-1]), np.int32),
+        stacks=np.empty((int(offsets[-1]), MAX_DEPTH), np.int16),
+        kept=np.empty(int(offsets[-1]), np.int16),
+    )
     ready = 0
-    for n, rows in groups.items():
-        schedule, run = schedules[n], runs.pop(n)
-        traces, slots = np.nonzero(run.taken)  # row by row, so the times of a trace come in order
-        within = (np.cumsum(run.taken, axis=1) - 1)[traces, slots]
-        times = offsets[rows][traces] + within
-        actions[times] = schedule.actions[slots]
-        stacks[times] = schedule.stacks[slots]
-        after_swap = (schedule.actions[slots - 1] == SWAP) & run.taken[traces, slots - 1]
-        kept[times] = schedule.kept[slots] + after_swap
-        _observe(
-            observations,
-            times + rows[traces],
-            Seen(
-                run.value1[traces, slots],
-                run.value2[traces, slots],
-                schedule.pointer1[slots],
-                schedule.pointer2[slots],
-                np.full(len(slots), n),
-            ),
-        )
-        first_cell = np.zeros(len(rows), np.int64)
-        _observe(
-            observations,
-            offsets[rows + 1] + rows,
-            Seen(run.final[:, 0], run.final[:, 0], first_cell, first_cell, np.full(len(rows), n)),
-        )
-        ready += len(rows)
+    for n, members in groups.items():
+        _write(flat, offsets, members, schedules[n], runs.pop(n))
+        ready += len(members)
         if progress is not None:
             progress(ready)
     return Traces(
-        observations=observations,
-        actions=actions,
+        observations=flat.observations,
+        actions=flat.actions,
         offsets=offsets,
         action_names=ACTIONS,
         observation_names=observation_names(length_argument),
-        annotations=Annotations(procedures=PROCEDURES, stacks=stacks, kept=kept),
+        annotations=Annotations(procedures=PROCEDURES, stacks=flat.stacks, kept=flat.kept),
         metadata={"list": lists.astype(np.int8)},
         attributes=attributes or {},
     )
 
 
-class Seen(NamedTuple):
-    """What determines an observation: values under the pointers, their cells, the list's length."""
+class _FlatArrays(NamedTuple):
+    """The arrays of all traces together, to be filled."""
+
+    observations: Float[np.ndarray, "rows columns"]
+    actions: Int[np.ndarray, " steps"]
+    stacks: Int[np.ndarray, "steps depth"]
+    kept: Int[np.ndarray, " steps"]
+
+
+def _write(
+    flat: _FlatArrays,
+    offsets: Int[np.ndarray, " traces_plus_1"],
+    members: Int[np.ndarray, " lists"],
+    schedule: _Schedule,
+    runs: _Runs,
+) -> None:
+    """Write the traces of the lists of one length, whose numbers are `members`, into the arrays of all traces."""
+    n = runs.final.shape[1]
+    number, slots = np.nonzero(runs.taken)  # list by list, so the times of a trace come in order
+    steps = offsets[members][number] + (np.cumsum(runs.taken, axis=1) - 1)[number, slots]
+    flat.actions[steps] = schedule.actions[slots]
+    flat.stacks[steps] = schedule.stacks[slots]
+    after_swap = (schedule.actions[slots - 1] == SWAP) & runs.taken[number, slots - 1]
+    flat.kept[steps] = schedule.kept[slots] + after_swap
+    during = Views(
+        value1=runs.value1[number, slots],
+        value2=runs.value2[number, slots],
+        pointer1=schedule.pointer1[slots],
+        pointer2=schedule.pointer2[slots],
+        n=np.full(len(slots), n),
+    )
+    _observe(flat.observations, steps + members[number], during)
+    first_cell, first_value = np.zeros(len(members), np.int64), runs.final[:, 0]
+    at_the_end = Views(
+        value1=first_value, value2=first_value, pointer1=first_cell, pointer2=first_cell, n=np.full(len(members), n)
+    )
+    _observe(flat.observations, offsets[members + 1] + members, at_the_end)
+
+
+class Views(NamedTuple):
+    """What determines observations: the values under the pointers, the pointers' cells, the length of the list."""
 
     value1: Int[np.ndarray, " rows"]
     value2: Int[np.ndarray, " rows"]
@@ -232,11 +247,11 @@ class Seen(NamedTuple):
     n: Int[np.ndarray, " rows"]
 
 
-def _observe(observations: Float[np.ndarray, "all columns"], rows: Int[np.ndarray, " rows"], seen: Seen) -> None:
+def _observe(observations: Float[np.ndarray, "all columns"], rows: Int[np.ndarray, " rows"], views: Views) -> None:
     """Write the observations of the given rows in place (they are zero before)."""
-    observations[rows, seen.value1] = 1.0
-    observations[rows, POINTER1_AT_END] = (seen.pointer1 == 0) | (seen.pointer1 == seen.n - 1)
-    observations[rows, VALUE2 + seen.value2] = 1.0
-    observations[rows, POINTER2_AT_END] = (seen.pointer2 == 0) | (seen.pointer2 == seen.n - 1)
+    observations[rows, views.value1] = 1.0
+    observations[rows, POINTER1_AT_END] = (views.pointer1 == 0) | (views.pointer1 == views.n - 1)
+    observations[rows, VALUE2 + views.value2] = 1.0
+    observations[rows, POINTER2_AT_END] = (views.pointer2 == 0) | (views.pointer2 == views.n - 1)
     if observations.shape[1] > LENGTH:
-        observations[rows, LENGTH] = seen.n / LENGTH_SCALE
+        observations[rows, LENGTH] = views.n / LENGTH_SCALE

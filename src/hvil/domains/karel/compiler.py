@@ -1,6 +1,8 @@
-"""Translates a Karel program into a table of integers that `kernels` runs fast on many worlds.
+"""Translates a Karel program into a table of integers, which `kernels` runs fast on many worlds.
 
-Same meaning as `interpreter`, event for event; a test compares them.
+The meaning is that of `interpreter`, event for event; a test compares them.
+
+Letters: N worlds or runs, S actions of all runs together.
 """
 
 from typing import NamedTuple
@@ -72,16 +74,16 @@ class Recording(NamedTuple):
 
 
 def compile_program(program: Program) -> Code:
-    """The table of instructions, with the names of what it counts and calls."""
+    """The program as a table of instructions, with its coverage points and procedures."""
     compiler = _Compiler(program)
     compiler.block(program.body, ())
     compiler.emit(kernels.HALT)
     return Code(
-        np.array(compiler.instructions, dtype=np.int32),
-        compiler.points,
-        tuple(compiler.procedures.values()),
-        compiler.depth,
-        compiler.registers,
+        instructions=np.array(compiler.instructions, dtype=np.int32),
+        points=compiler.points,
+        procedures=tuple(compiler.procedures.values()),
+        depth=compiler.depth,
+        registers=compiler.registers,
     )
 
 
@@ -94,7 +96,7 @@ def run(code: Code, worlds: Worlds) -> Runs:
     kernels.run_all(
         code.instructions, code.depth, code.registers, MAX_EVENTS, final.cells, final.robots, outcomes, lengths, covered
     )
-    return Runs(outcomes, lengths, covered, final)
+    return Runs(outcomes=outcomes, lengths=lengths, covered=covered, final=final)
 
 
 def record(code: Code, worlds: Worlds, lengths: Int32[np.ndarray, "N"]) -> Recording:
@@ -102,11 +104,11 @@ def record(code: Code, worlds: Worlds, lengths: Int32[np.ndarray, "N"]) -> Recor
     offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     total = int(offsets[-1])
     recording = Recording(
-        np.zeros((total + len(lengths), 4), dtype=np.float32),
-        np.zeros(total, dtype=np.int32),
-        offsets,
-        np.full((total, code.depth), -1, dtype=np.int16),
-        np.zeros(total, dtype=np.int16),
+        observations=np.zeros((total + len(lengths), 4), dtype=np.float32),
+        actions=np.zeros(total, dtype=np.int32),
+        offsets=offsets,
+        stacks=np.full((total, code.depth), -1, dtype=np.int16),
+        kept=np.zeros(total, dtype=np.int16),
     )
     kernels.record_all(
         code.instructions, code.depth, code.registers, MAX_EVENTS, worlds.cells.copy(), worlds.robots.copy(), *recording
@@ -115,7 +117,7 @@ def record(code: Code, worlds: Worlds, lengths: Int32[np.ndarray, "N"]) -> Recor
 
 
 class _Compiler:
-    """Emits instructions in the order of the source; jumps forward are filled in when their target is known."""
+    """Emits instructions in the order of the source; it fills in a jump forward when it reaches the target."""
 
     def __init__(self, program: Program) -> None:
         self.points = coverage_points(program)

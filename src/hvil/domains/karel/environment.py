@@ -73,12 +73,12 @@ class KarelEnv(gymnasium.Env[Float32[np.ndarray, "4"], np.int64]):
     ) -> tuple[Observation, dict[str, Any]]:
         """Start a new episode, on the world in `options` if there is one."""
         super().reset(seed=seed)
-        given = (options or {}).get("world")
-        if isinstance(given, str):
-            given = World.from_text(given)
-        if given is not None and not isinstance(given, World):
-            raise InputError(f"options['world']: expected a World or its text, found {type(given).__name__}")
-        self._initial = draw_world(self.np_random, self._code) if given is None else given.copy()
+        world = (options or {}).get("world")
+        if isinstance(world, str):
+            world = World.from_text(world)
+        if world is not None and not isinstance(world, World):
+            raise InputError(f"options['world']: expected a World or its text, found {type(world).__name__}")
+        self._initial = draw_world(self.np_random, self._code) if world is None else world.copy()
         self.world = self._initial.copy()
         return self._observation(), {"success": False}
 

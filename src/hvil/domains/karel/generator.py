@@ -1,9 +1,11 @@
 """Draws random Karel worlds and keeps the runs that make good demonstrations.
 
-Runs come in groups of five. A grid whose run crashes, does not terminate or takes no action is drawn again; a group is
+Runs come in groups of five. A grid whose run crashes, does not terminate or takes no action is drawn again. A group is
 kept if together its runs execute every statement and take both outcomes of every condition. Grids are drawn and run in
-batches: since they are independent, the stream of good runs cut into fives has the same distribution as filling one
-group after another.
+batches: since they are independent, cutting the stream of good runs into fives gives the same distribution as filling
+one group after another.
+
+Letters: N grids, K of them that are selected.
 """
 
 from collections.abc import Callable
@@ -22,11 +24,13 @@ from hvil.domains.karel.world import MAX_MARKERS, WALL, World
 from hvil.gate.errors import InputError
 
 GROUP = 5
+"""Demonstrations that together must cover the program."""
 MIN_SIDE, MAX_SIDE = 2, 16
 MAX_DRAWS = 100_000
 """Grids drawn without a new group before the generator gives up."""
 
 _BATCH = 1_024
+"""Grids drawn at a time. It is part of what a seed gives: another number draws other grids."""
 
 
 class Grids(NamedTuple):
@@ -36,12 +40,12 @@ class Grids(NamedTuple):
     sizes: Int16[np.ndarray, "N 2"]
     """Height and width inside the outer walls."""
 
-    def take(self, chosen: Bool[np.ndarray, "N"] | Int[np.ndarray, "K"] | slice) -> "Grids":
-        """Some of them."""
-        return Grids(Worlds(self.worlds.cells[chosen], self.worlds.robots[chosen]), self.sizes[chosen])
+    def take(self, index: Bool[np.ndarray, "N"] | Int[np.ndarray, "K"] | slice) -> "Grids":
+        """Some of the grids."""
+        return Grids(Worlds(self.worlds.cells[index], self.worlds.robots[index]), self.sizes[index])
 
     def world(self, index: int) -> World:
-        """One of them, cut to its size."""
+        """One of the grids, cut to its size."""
         return cut_world(self.worlds.cells[index], self.worlds.robots[index], self.sizes[index])
 
 
@@ -78,9 +82,9 @@ def draw_grids(rng: np.random.Generator, count: int) -> Grids:
     free = inside & ~wall
     cells = np.full((count, MAX_SIDE + 2, MAX_SIDE + 2), WALL, dtype=np.int8)
     cells[:, 1:-1, 1:-1] = np.where(free, marker * markers, WALL)
-    # The largest of independent numbers stands on each free cell with the same probability.
-    places = np.where(free, rng.random(shape), -1.0).reshape(count, -1).argmax(axis=1)
-    robots = np.column_stack([places // MAX_SIDE + 1, places % MAX_SIDE + 1, rng.integers(4, size=count)])
+    # The largest of independent random numbers is equally likely on each free cell: there the robot starts.
+    starts = np.where(free, rng.random(shape), -1.0).reshape(count, -1).argmax(axis=1)
+    robots = np.column_stack([starts // MAX_SIDE + 1, starts % MAX_SIDE + 1, rng.integers(4, size=count)])
     grids = Grids(Worlds(cells, robots.astype(np.int16)), sizes.astype(np.int16))
     return grids.take(np.flatnonzero(free.any(axis=(1, 2))))
 
@@ -105,7 +109,7 @@ def generate(
     progress: Callable[[int], None] | None = None,
     max_draws: int = MAX_DRAWS,
 ) -> Demonstrations:
-    """`count` demonstrations of `program`; if it is no multiple of five, the last group is cut.
+    """`count` demonstrations of `program`; the last group is cut if `count` is no multiple of five.
 
     Raises:
         InputError: `max_draws` grids gave no new group; the message names what was never reached.
@@ -124,17 +128,23 @@ def generate(
                 progress(min(search.ready, count))
         elif since >= max_draws:
             raise InputError(search.complaint(since))
-    grids = _joined([grids for grids, _ in search.kept]).take(slice(count))
-    lengths = np.concatenate([lengths for _, lengths in search.kept])[:count]
-    return Demonstrations(code, grids, record(code, grids.worlds, lengths), search.drawn, search.terminated)
+    grids = _joined([grids for grids, _ in search.groups]).take(slice(count))
+    lengths = np.concatenate([lengths for _, lengths in search.groups])[:count]
+    return Demonstrations(
+        code=code,
+        grids=grids,
+        recording=record(code, grids.worlds, lengths),
+        drawn=search.drawn,
+        terminated=search.terminated,
+    )
 
 
 @dataclass
 class _Search:
-    """Groups found so far, good runs that await the rest of their group, and counts for the report."""
+    """The groups so far, good runs that await the rest of their group, and counts for the error message."""
 
     code: Code
-    kept: list[tuple[Grids, Int32[np.ndarray, "K"]]] = field(default_factory=list)
+    groups: list[tuple[Grids, Int32[np.ndarray, "K"]]] = field(default_factory=list)
     ready: int = 0
     drawn: int = 0
     terminated: int = 0
@@ -145,7 +155,7 @@ class _Search:
     good: int = 0
 
     def add(self, grids: Grids) -> int:
-        """Run on new grids, keep the groups that cover; the number of grids."""
+        """Run on new grids, keep the groups that cover the program, and return the number of grids."""
         runs = run(self.code, grids.worlds)
         finished = runs.outcomes == Outcome.FINISHED
         good = finished & (runs.lengths > 0)
@@ -161,16 +171,16 @@ class _Search:
             covered = np.concatenate([self.waiting[2], covered])
         whole = len(lengths) // GROUP * GROUP
         covers = covered[:whole].reshape(-1, GROUP, covered.shape[1]).any(axis=1).all(axis=1)
-        chosen = np.flatnonzero(np.repeat(covers, GROUP))
-        if len(chosen):
-            self.kept.append((grids.take(chosen), lengths[chosen]))
-            self.ready += len(chosen)
+        members = np.flatnonzero(np.repeat(covers, GROUP))
+        if len(members):
+            self.groups.append((grids.take(members), lengths[members]))
+            self.ready += len(members)
         rest = slice(whole, None)
         self.waiting = grids.take(rest), lengths[rest], covered[rest]
         return len(finished)
 
     def complaint(self, draws: int) -> str:
-        """Why no group was found, in one line."""
+        """Why there is no new group, in one line."""
         head = f"gave up after {draws:,} random grids"
         if not self.good:
             unfinished = self.drawn - self.terminated - self.crashed

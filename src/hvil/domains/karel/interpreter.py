@@ -1,7 +1,7 @@
 """Runs a Karel program on a world, in plain Python: the specification of the language's meaning.
 
-It reports how a run ended and what it covered. Batches of runs are the business of `compiler` and `kernels`, which
-are tested equal to this.
+It reports how a run ended and what it covered. Batches of runs are left to `compiler` and `kernels`, which tests
+compare with this.
 """
 
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ class _Stopped(Exception):
 
 
 def execute(program: Program, world: World, max_events: int = MAX_EVENTS) -> Execution:
-    """Run `program` on `world`, which is changed in place: pass a copy to keep it, an environment's to drive it."""
+    """Run `program` on `world`, which changes: pass a copy to keep the world, or an environment's world to drive it."""
     run = _Run(world, max_events, procedure_names(program))
     try:
         run.block(program.body, ())
@@ -124,8 +124,8 @@ class _Run:
         self.names = names
         self.result = Execution()
         self.stack = ["run"]
-        # Frames that were there at the action before. A procedure is called only when its first action comes, so
-        # an invocation that takes no action never appears: a procedure of the policy cannot return without acting.
+        # How many frames are the same invocations as at the action before. An invocation that takes no action leaves
+        # no mark, because a procedure of the policy cannot return without acting.
         self.kept = 1
 
     def block(self, block: Block, path: Path, first: int = 0) -> None:
@@ -177,8 +177,8 @@ class _Run:
     def event(self, statement: Statement) -> None:
         self.result.events += 1
         if self.result.events >= self.max_events:
-            place = f"`{describe(statement)}` at {statement.position}"
-            self.stop(Outcome.UNFINISHED, f"did not terminate: stopped after {self.max_events} events in {place}")
+            where = f"`{describe(statement)}` at {statement.position}"
+            self.stop(Outcome.UNFINISHED, f"did not terminate: stopped after {self.max_events} events in {where}")
 
     def stop(self, outcome: Outcome, report: str) -> None:
         self.result.outcome = outcome

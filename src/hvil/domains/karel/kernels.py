@@ -1,6 +1,7 @@
 """The compiled Karel machine: runs the instructions of `compiler` on arrays of worlds.
 
-Instructions are (operation, a, b, c); `c` is the coverage point of the statement, and a condition's outcomes follow it.
+Instructions are (operation, a, b, c). `c` is the coverage point of the statement; the two points of a condition's
+outcomes come right after it. The meaning is that of `interpreter`; a test compares them.
 """
 
 from typing import Any, no_type_check
@@ -51,7 +52,7 @@ def _sense(cells: Any, row: int, column: int, orientation: int, sensor: int) -> 
 @njit(cache=True)
 @no_type_check
 def _act(cells: Any, robot: Any, action: int) -> bool:
-    """Do it; False is a crash."""
+    """Do an action in place; False if the robot crashes."""
     row, column, orientation = robot[0], robot[1], robot[2]
     if action == _MOVE:
         row += _ROW_STEPS[orientation]
@@ -79,23 +80,27 @@ def _act(cells: Any, robot: Any, action: int) -> bool:
 def _run(
     code: Any, max_events: int, cells: Any, robot: Any, counters: Any, stack: Any, covered: Any, trace: Any
 ) -> Any:
-    """One run; `trace` is (keep, observations, actions, stacks, kept). Gives the outcome and the number of actions."""
-    keep, observations, actions, stacks, kept = trace
+    """One run; returns the outcome and the number of actions.
+
+    `trace` is (whether to record, observations, actions, stacks, kept); `same` counts the frames that are the same
+    invocations as at the action before.
+    """
+    recording, observations, actions, stacks, kept = trace
     depth, same = 1, 1
     stack[0] = 0
-    events, length, place, outcome = 0, 0, 0, _FINISHED
+    events, length, line, outcome = 0, 0, 0, _FINISHED
     while True:
-        operation, a, b, c = code[place, 0], code[place, 1], code[place, 2], code[place, 3]
-        place += 1
+        operation, a, b, c = code[line, 0], code[line, 1], code[line, 2], code[line, 3]
+        line += 1
         if operation == ACT:
             covered[c] = True
-            if keep:
+            if recording:
                 for sensor in range(4):
                     observations[length, sensor] = _sense(cells, robot[0], robot[1], robot[2], sensor)
             if not _act(cells, robot, a):
                 outcome = _CRASHED
                 break
-            if keep:
+            if recording:
                 actions[length] = a
                 for frame in range(depth):
                     stacks[length, frame] = stack[frame]
@@ -108,16 +113,16 @@ def _run(
             result = _sense(cells, robot[0], robot[1], robot[2], a // 2) != (a % 2 == 1)
             covered[c + 1 if result else c + 2] = True
             if not result:
-                place = b
+                line = b
             events += 1
         elif operation == JUMP:
-            place = b
+            line = b
         elif operation == SET:
             covered[c] = True
             counters[a] = b
         elif operation == LOOP:
             if counters[a] == 0:
-                place = b
+                line = b
             else:
                 counters[a] -= 1
         elif operation == CALL:
@@ -131,7 +136,7 @@ def _run(
         if events >= max_events:
             outcome = _UNFINISHED
             break
-    if keep:
+    if recording:
         for sensor in range(4):
             observations[length, sensor] = _sense(cells, robot[0], robot[1], robot[2], sensor)
     return outcome, length
@@ -179,10 +184,10 @@ def record_all(
     stacks: Any,
     kept: Any,
 ) -> None:
-    """Run on every world and write each trace to its place."""
+    """Run on every world and write each trace into its part of the flat arrays."""
     counters = np.zeros(registers + 1, dtype=np.int32)
     stack = np.zeros(depth, dtype=np.int16)
-    # As many coverage points as instructions would be: what is covered is known already.
+    # Coverage is not asked for here, but `_run` marks it: at most three points for each instruction.
     covered = np.zeros(3 * len(code) + 3, dtype=np.bool_)
     for i in range(len(robots)):
         start, end = offsets[i], offsets[i + 1]

@@ -56,22 +56,22 @@ def detect_form(source: str) -> Form:
 
 def tokens(source: str, form: Form, source_name: str) -> Iterator[Token]:
     """The tokens of `source`, then one with the empty text at the end."""
-    place = 0
+    index = 0
     line_number, line_start = 1, 0
     while True:
-        space = _SPACE.match(source, place)
+        space = _SPACE.match(source, index)
         if space:
             newlines = space.group().count("\n")
             if newlines:
                 line_number += newlines
-                line_start = source.rindex("\n", place, space.end()) + 1
-            place = space.end()
-        position = Position(line_number, place - line_start + 1)
-        if place == len(source):
+                line_start = source.rindex("\n", index, space.end()) + 1
+            index = space.end()
+        position = Position(line_number, index - line_start + 1)
+        if index == len(source):
             yield Token("", position)
             return
-        piece = _PIECES[form].match(source, place)
+        piece = _PIECES[form].match(source, index)
         if piece is None:
-            raise KarelSyntaxError(source_name, position, _EXPECTED_CHARACTER[form], repr(source[place]))
+            raise KarelSyntaxError(source_name, position, _EXPECTED_CHARACTER[form], repr(source[index]))
         yield Token(piece.group(), position)
-        place = piece.end()
+        index = piece.end()

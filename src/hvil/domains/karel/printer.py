@@ -42,7 +42,7 @@ def describe(statement: Statement) -> str:
 
 
 def describe_point(point: CoveragePoint) -> str:
-    """A statement or branch with its place, for messages."""
+    """A statement or branch with its position in the source, for messages."""
     head = f"`{describe(point.statement)}` at {point.statement.position}"
     if point.outcome is None:
         return f"the statement {head}"

@@ -1,6 +1,6 @@
-"""The Karel language as a tree: what a program is made of, whichever form it was written in.
+"""The Karel language as a tree: what a program is made of, in whichever form it is written.
 
-Leaves reading and writing to `parser` and `printer`, and meaning to `interpreter`.
+Reading and writing are left to `parser` and `printer`, the meaning to `interpreter`.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """What all statements share: the place in the source, which does not count for equality."""
+    """What all statements share: the position in the source, which does not count for equality."""
 
     position: Position = field(default=Position(1, 1), compare=False)
 
@@ -80,7 +80,7 @@ class Program:
 
 
 Path = tuple[int, ...]
-"""The place of a statement in the tree: child numbers from the program down (see `children`)."""
+"""Where a statement stands in the tree: child numbers from the program down (see `children`)."""
 
 
 class CoveragePoint(NamedTuple):

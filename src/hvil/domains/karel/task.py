@@ -17,9 +17,9 @@ from hvil.gate.errors import InputError
 class KarelTask(Task):
     """A Karel program as the teacher.
 
-    The annotation is the program's own structure: the procedure `run`, and one procedure a loop body or branch. An
-    invocation that takes no action leaves no mark, because a procedure of the policy cannot return without acting;
-    whether it acts is decided by observations that its caller sees as well.
+    The annotation is the program's own structure: the procedure `run`, and one procedure for each loop body or branch.
+    An invocation that takes no action leaves no mark, because a procedure of the policy cannot return without acting.
+    Nothing is lost: the observations that decide whether it acts are seen by its caller as well.
     """
 
     forms: ClassVar[str] = "karel:A to karel:F, karel:FILE (a Karel program)"
@@ -86,19 +86,19 @@ class KarelTask(Task):
     def demonstrations(self, count: int, seed: int, progress: Callable[[int], None] | None = None) -> Traces:
         """Runs of the program on random grids, in groups of five that together cover the program."""
         try:
-            made = generate(self.program, count, seed, progress, self.max_draws)
+            generated = generate(self.program, count, seed, progress, self.max_draws)
         except InputError as error:
             raise InputError(f"{self.name}: {error}") from error
-        recording = made.recording
+        recording, worlds = generated.recording, generated.grids.worlds
         return Traces(
-            recording.observations,
-            recording.actions,
-            recording.offsets,
-            ACTIONS,
-            OBSERVATIONS,
-            Annotations(made.code.procedures, recording.stacks, recording.kept),
-            {"cells": made.grids.worlds.cells, "robot": made.grids.worlds.robots, "size": made.grids.sizes},
-            {"task": self.name, "program": print_program(self.program, one_line=True)},
+            observations=recording.observations,
+            actions=recording.actions,
+            offsets=recording.offsets,
+            action_names=ACTIONS,
+            observation_names=OBSERVATIONS,
+            annotations=Annotations(generated.code.procedures, recording.stacks, recording.kept),
+            metadata={"cells": worlds.cells, "robot": worlds.robots, "size": generated.grids.sizes},
+            attributes={"task": self.name, "program": print_program(self.program, one_line=True)},
         )
 
     def environment(self, render_mode: str | None = None) -> KarelEnv:

@@ -14,6 +14,7 @@ from hvil.gate.errors import InputError
 
 WALL = -1
 MAX_MARKERS = 10
+"""Of one cell."""
 ORIENTATIONS = ("north", "east", "south", "west")
 """In clockwise order, so that a turn to the right adds one."""
 STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))
@@ -24,7 +25,7 @@ _MOVE, _LEFT, _RIGHT, _PICK, _PUT = range(len(ACTIONS))
 
 
 class Crash(Exception):
-    """The robot was told to do what it cannot do; the message says what."""
+    """The robot cannot do what it was asked to do; the message says why."""
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +65,7 @@ class World:
         """
         if action == _MOVE:
             if not self.clear(0):
-                raise Crash(f"move into a wall, facing {ORIENTATIONS[self.orientation]} at {self._place()}")
+                raise Crash(f"move into a wall, facing {ORIENTATIONS[self.orientation]} at {self._position()}")
             rows, columns = STEPS[self.orientation]
             self.row, self.column = self.row + rows, self.column + columns
         elif action == _LEFT:
@@ -73,11 +74,11 @@ class World:
             self.orientation = (self.orientation + 1) % 4
         elif action == _PICK:
             if self.cells[self.row, self.column] == 0:
-                raise Crash(f"pickMarker where there is no marker, at {self._place()}")
+                raise Crash(f"pickMarker where there is no marker, at {self._position()}")
             self.cells[self.row, self.column] -= 1
         elif action == _PUT:
             if self.cells[self.row, self.column] == MAX_MARKERS:
-                raise Crash(f"putMarker on {MAX_MARKERS} markers, the most a cell can hold, at {self._place()}")
+                raise Crash(f"putMarker on {MAX_MARKERS} markers, the most a cell can hold, at {self._position()}")
             self.cells[self.row, self.column] += 1
         else:
             raise InputError(f"action {action}: expected 0..{len(ACTIONS) - 1} ({', '.join(ACTIONS)})")
@@ -94,7 +95,7 @@ class World:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def _place(self) -> str:
+    def _position(self) -> str:
         return f"row {self.row}, column {self.column}"
 
     def to_text(self) -> str:
@@ -161,11 +162,11 @@ def world_from_arrays(cells: Any, robot: Any) -> World:
     return World(cells.astype(np.int8), row, column, orientation)
 
 
-def _cell(piece: str, place: str) -> int:
+def _cell(piece: str, where: str) -> int:
     if piece == "#":
         return WALL
     if piece == ".":
         return 0
     if piece.isdecimal() and piece.isascii() and int(piece) <= MAX_MARKERS:
         return int(piece)
-    raise InputError(f"{place}: {piece!r} is not #, ., a number up to {MAX_MARKERS} or a robot ({ROBOTS})")
+    raise InputError(f"{where}: {piece!r} is not #, ., a number up to {MAX_MARKERS} or a robot ({ROBOTS})")

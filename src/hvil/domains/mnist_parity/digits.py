@@ -136,7 +136,7 @@ def _checked(name: str, contents: bytes, where: str) -> bytes:
             contents = gzip.decompress(contents)
         except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"{where}: damaged gzip file ({error}); fetch it again") from error
-    found = hashlib.md5(contents, usedforsecurity=False).hexdigest()
-    if found != MD5[name]:
-        raise InputError(f"{where}: damaged or not MNIST, the MD5 of its contents is {found}, expected {MD5[name]}")
+    digest = hashlib.md5(contents, usedforsecurity=False).hexdigest()
+    if digest != MD5[name]:
+        raise InputError(f"{where}: damaged or not MNIST, the MD5 of its contents is {digest}, expected {MD5[name]}")
     return contents
