@@ -284,7 +284,8 @@ def test_axe_finds_no_serious_violation(browser: "Browser", report: Path, scheme
 def test_hostile_names_are_shown_as_text(browser: "Browser", tmp_path: Path, model: str) -> None:
     traces = hostile_traces(HOSTILE)
     graph = {"root": HOSTILE, "procedures": {HOSTILE: {"calls": ["<b>sub</b>"]}, "<b>sub</b>": {}}}
-    run = hvil.fit(traces, graph, model=model, updates=2, hidden=4, context=4, units=4, batch_size=4)
+    size = {"hidden": 4, "context": 4} if model == "hvil" else {"units": 4}
+    run = hvil.fit(traces, graph, model=model, updates=2, batch_size=4, **size)
     path, _ = run.report(tmp_path / "report.html")
     opened = Opened(browser, path, "desktop")
     page = opened.page
