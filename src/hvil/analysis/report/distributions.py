@@ -41,7 +41,6 @@ def with_distributions(episode: Episode, learner: Learner, policy: Policy, trace
     steps = episode.steps
     if steps is None:
         return episode
-    steps = episode.steps
     if isinstance(policy, GivesProbabilities):
         features = episode.observations.reshape(len(episode.observations), -1)[steps.row]
         tops = Tops(steps.procedure, steps.counter, steps.last, steps.depth)
