@@ -94,11 +94,11 @@ def test_posterior_is_shown_only_while_the_episode_is_on_the_teachers_trace() ->
                 assert np.isfinite(q[choice])
 
 
-@pytest.mark.parametrize("model", ["hvil", "lstm"])
-def test_recording_the_steps_changes_no_action_and_p_favours_each_choice(model: str) -> None:
+@pytest.mark.parametrize(("model", "settings"), [("hvil", {"hidden": 16, "context": 4}), ("lstm", {"units": 8})])
+def test_recording_the_steps_changes_no_action_and_p_favours_each_choice(model: str, settings: Any) -> None:
     task = find_task("karel:F")
     traces = task.demonstrations(20, seed=0)
-    run = hvil.fit(traces, test=traces, model=model, updates=5, hidden=16, context=4, units=8, layers=1)
+    run = hvil.fit(traces, test=traces, model=model, updates=5, **settings)
     policy = run.policy
     with_steps, without = record(policy, traces, task), record(policy, traces, task, details=False)
     np.testing.assert_array_equal(with_steps.emitted, without.emitted)
@@ -229,7 +229,7 @@ def test_a_report_stays_small_whatever_the_episodes(monkeypatch: pytest.MonkeyPa
 def test_the_command_writes_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "a.html"
     traces = without_task(hostile_traces("x"))
-    hvil.fit(traces, model="feedforward", out=tmp_path / "run", updates=2, units=4, batch_size=4)
+    hvil.fit(traces, test=traces, model="feedforward", out=tmp_path / "run", updates=2, units=4, batch_size=4)
     assert main(["report", str(tmp_path / "run"), "--out", str(out), "--episodes", "3", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["out"] == str(out)

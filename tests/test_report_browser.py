@@ -63,7 +63,13 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Successes and failures, pictures, p and q, curves, an evaluation and a program."""
     directory = tmp_path_factory.mktemp("run")
     run, _ = scripted_run(directory)
-    evaluation = {"error": 0.25, "error_interval": [0.1, 0.5], "traces": 8, "php_steps_per_action": 2.2}
+    evaluation = {
+        "error": 0.25,
+        "error_interval": [0.1, 0.5],
+        "traces": 8,
+        "php_steps_per_action": 2.2,
+        "procedures_in_use": 4.5,
+    }
     (directory / "evaluation.json").write_text(json.dumps(evaluation))
     lines = [
         {"update": i, "seconds": i, "error": 1 / i, "training_error": 0.5 / i, "elbo": -9 / i} for i in range(1, 9)
@@ -245,6 +251,7 @@ def test_graph_program_curves_and_settings_are_there(opened: Opened) -> None:
     assert "50.0% with the teacher" in (page.locator("#program-facts").text_content() or "")
     assert page.locator("#curves .line").count() == 3
     assert "25.0%" in (page.locator("#summary").text_content() or "")
+    assert "4.5 of 6" in (page.locator("#summary").text_content() or "")
     assert "entropy_weight" in (page.locator("#settings").text_content() or "")
 
 
@@ -284,7 +291,8 @@ def test_axe_finds_no_serious_violation(browser: "Browser", report: Path, scheme
 def test_hostile_names_are_shown_as_text(browser: "Browser", tmp_path: Path, model: str) -> None:
     traces = hostile_traces(HOSTILE)
     graph = {"root": HOSTILE, "procedures": {HOSTILE: {"calls": ["<b>sub</b>"]}, "<b>sub</b>": {}}}
-    run = hvil.fit(traces, graph, model=model, updates=2, hidden=4, context=4, units=4, batch_size=4)
+    size = {"hidden": 4, "context": 4} if model == "hvil" else {"units": 4}
+    run = hvil.fit(traces, graph, model=model, updates=2, batch_size=4, **size)
     path, _ = run.report(tmp_path / "report.html")
     opened = Opened(browser, path, "desktop")
     page = opened.page

@@ -167,7 +167,8 @@ class _Actor:
     def act(self, observations: np.ndarray, running: Int[np.ndarray, "M"], time: int) -> Int[np.ndarray, "M"]:
         """The next action of each running episode."""
         # Episodes that have ended keep their last observation, because the policy expects a batch of one size.
-        return np.asarray(np.asarray(self._policy.act(observations, self._greedy))[running])
+        actions: np.ndarray = np.asarray(self._policy.act(observations, self._greedy))[running]
+        return actions
 
 
 class _Stepper:

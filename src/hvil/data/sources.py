@@ -137,6 +137,21 @@ def drawn(task: Task, count: int, seed: int, test: bool = False) -> Traces:
         return (task.test_demonstrations if test else task.demonstrations)(count, seed, progress)
 
 
+def traces_to_test(source: str, settings: DataSettings, count: int | None, default: int, seed: int) -> Traces:
+    """The first traces of a file, or fresh ones of a task.
+
+    Args:
+        source: a TASK string, a path or `minari:ID`.
+        settings: which columns of a table mean what.
+        count: how many traces; None: all of a file, `default` of a task.
+        default: how many traces of a task.
+        seed: of a task's traces.
+    """
+    if is_file(source):
+        return load(source, columns_of(settings))[:count]
+    return drawn(find_task(source), count or default, seed, test=True)
+
+
 def split_validation(traces: Traces, share: float, seed: int) -> tuple[Traces, Traces | None]:
     """Traces to train on, and some to stop early by: at least one if there are five; none if no share is wanted."""
     count = max(round(share * len(traces)), 1) if share and len(traces) >= FEWEST else 0

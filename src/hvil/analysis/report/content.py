@@ -22,9 +22,9 @@ from hvil.learners.config import Config
 from hvil.machine.callgraph import CallGraph
 
 MOST_POINTS = 400
-"""Points of a curve, at most: a curve is about 400 pixels wide."""
+"""Points of a curve, at most: a curve is a few hundred pixels wide, so more points would not be seen."""
 MOST_STEPS = 3000
-"""PHP steps of an episode that are shown, at most: nobody steps through more, and a longer timeline is slow."""
+"""PHP steps of an episode that are shown, at most: nobody steps through more by hand."""
 NAMED_OBSERVATIONS = 64
 """Observations with more numbers than this, such as images, are not listed."""
 SCALE = 1000

@@ -38,9 +38,9 @@ def with_distributions(episode: Episode, learner: Learner, policy: Policy, trace
     """The episode with all probabilities that the learner has; `trace` is the teacher's, `policy` the learner's."""
     if isinstance(learner, BaselineLearner):
         return episode._replace(policy=_of_baseline(learner, episode))
-    if episode.steps is None:
-        return episode
     steps = episode.steps
+    if steps is None:
+        return episode
     if isinstance(policy, GivesProbabilities):
         features = episode.observations.reshape(len(episode.observations), -1)[steps.row]
         tops = Tops(steps.procedure, steps.counter, steps.last, steps.depth)

@@ -22,7 +22,7 @@ PLAYED = 60
 with a probability of 95%."""
 PICTURE_BYTES = 3_000_000
 STEP_BYTES = 1_500_000
-"""What pictures and steps may take of a page. A page then stays below 5 MB, which every browser opens at once."""
+"""What pictures and steps may take of a page. A page then stays below 5 MB, small enough to be sent by mail."""
 READABLE_LINES, READABLE_WIDTH, FAITHFUL = 60, 240, 0.5
 """Of data without a task, a program is shown up to so many lines, characters in a line, and from such an agreement with
 the policy on. Conditions over unnamed columns grow long, and a long or unfaithful program says nothing to a reader."""

@@ -4,6 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hvil.analysis.evaluation import Evaluation
     from hvil.data.traces import Traces
     from hvil.training.run import Run
 
@@ -42,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Load the run, evaluate it, print the numbers."""
+    # Imports stand in the functions for start-up speed: `--help` needs none of them.
     from hvil.gate.errors import InputError
     from hvil.training.run import load
 
@@ -53,17 +55,16 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _test_traces(loaded: "Run", source: str | None, count: int | None, seed: int | None) -> "Traces | None":
-    from hvil.data.sources import columns_of, drawn, find_task, is_file
-    from hvil.data.trace_files import load as load_traces
+    """The traces to test on: the run's own, unless a source, a count of a task's traces or a seed is given."""
+    from hvil.data.sources import traces_to_test
 
-    source = source or (None if count is None and seed is None else loaded.config.task)
+    config = loaded.config
+    source = source or (None if count is None and seed is None else config.task)
     if source is None:
         test = loaded.data.test
         return test if test is None or count is None else test[:count]
-    if is_file(source):
-        return load_traces(source, columns_of(loaded.config.data))[:count]
-    seed = loaded.config.training.seed if seed is None else seed
-    return drawn(find_task(source), count or loaded.config.data.test_traces, seed, test=True)
+    seed = config.training.seed if seed is None else seed
+    return traces_to_test(source, config.data, count, config.data.test_traces, seed)
 
 
 def finish(
@@ -76,24 +77,26 @@ def finish(
 ) -> dict[str, Any]:
     """Evaluate a run, write `evaluation.json`, print a table; the result is what `--json` prints.
 
-    Without test traces, only the training error is known, and the error on others is left open. A number of samples
-    adds the gap to exact inference.
+    Args:
+        trained: a run in a directory.
+        traces: what to test on; None: only the training error is measured, and the error on other traces is left open.
+        quiet: print nothing.
+        source: where the traces come from; None: from the run's own source.
+        rollouts: whether to roll out in the task's environment.
+        exact_samples: call structures to draw for each trace, to compare with exact inference; None: no comparison.
     """
-    from rich.console import Console
-
     from hvil.gate.files import write_json
 
+    assert trained.path is not None
     tested = trained.data.training if traces is None else traces
-    gap = {} if exact_samples is None else _exact(trained, tested, exact_samples)
+    gap = {} if exact_samples is None else _gap(trained, tested, exact_samples)
     evaluation = trained.evaluate(tested, rollouts=rollouts)
     measured = evaluation.to_mapping() | gap
     if traces is None:
         training_error = measured["error"]
         measured |= {"error": None, "error_interval": None, "error_unseen": None, "error_unseen_interval": None}
-    elif trained.knows_data:
-        training_error = float(trained.policy.wrong(trained.data.training).mean())
     else:
-        training_error = None
+        training_error = _training_error(trained)
     result = {
         "run": str(trained.path),
         "source": source or trained.config.data.source or None,
@@ -102,27 +105,39 @@ def finish(
         "updates": trained.updates,
         "seconds": round(trained.seconds, 3),
     }
-    assert trained.path is not None
     write_json(trained.path / "evaluation.json", result)
     if not quiet:
-        console = Console()
-        console.print(evaluation.table("on the training traces" if traces is None else str(trained.path)))
-        shown = "unknown" if training_error is None else f"{training_error:.1%}"
-        of = f" of {len(trained.data.training)} traces" if trained.knows_data else ""
-        if gap:
-            console.print(
-                f"exact inference, mean of a trace: log p(x) {gap['log_likelihood']:.3f}, ELBO {gap['elbo']:.3f}, "
-                f"KL[q ‖ posterior] {gap['posterior_kl']:.3f}; q's greedy structure is the most likely one in "
-                f"{gap['posterior_most_likely']:.1%} of the traces"
-            )
-        console.print(f"{trained.path}: {trained.updates} updates, {trained.seconds:.0f} s, training error {shown}{of}")
+        title = "on the training traces" if traces is None else str(trained.path)
+        _print(trained, evaluation, title, gap, training_error)
     return result
 
 
-def _exact(trained: "Run", traces: "Traces", samples: int) -> dict[str, Any]:
+def _gap(trained: "Run", traces: "Traces", samples: int) -> dict[str, Any]:
+    """How far the run is from exact inference."""
     import numpy as np
 
     from hvil.analysis.gap import exact_report
 
     trained.config.check(traces)
     return exact_report(trained.learner, traces, samples, np.random.default_rng(trained.config.training.seed))
+
+
+def _training_error(trained: "Run") -> float | None:
+    return float(trained.policy.wrong(trained.data.training).mean()) if trained.knows_data else None
+
+
+def _print(
+    trained: "Run", evaluation: "Evaluation", title: str, gap: dict[str, Any], training_error: float | None
+) -> None:
+    from rich.console import Console
+
+    console = Console()
+    console.print(evaluation.table(title))
+    if gap:
+        console.print(
+            f"exact inference, mean of a trace: log p(x) {gap['log_likelihood']:.3f}, ELBO {gap['elbo']:.3f}, "
+            f"KL[q ‖ posterior] {gap['posterior_kl']:.3f}; q's greedy structure is the most likely one in "
+            f"{gap['posterior_most_likely']:.1%} of the traces"
+        )
+    error = "unknown" if training_error is None else f"{training_error:.1%} of {len(trained.data.training)} traces"
+    console.print(f"{trained.path}: {trained.updates} updates, {trained.seconds:.0f} s, training error {error}")

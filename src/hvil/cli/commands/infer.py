@@ -1,7 +1,18 @@
 """`hvil infer`: the call structure of given traces, as data."""
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hvil.analysis.structures import Segments
+    from hvil.data.traces import Traces
+    from hvil.learners.learner import InferredSteps
+    from hvil.machine.callgraph import CallGraph
+
+TASK_TRACES = 100
+"""Traces of a task whose structure is inferred if no number is given."""
 
 SUMMARY = (
     "Infer the call structure of traces under a run's posterior and write it as data: a row a step, with the stack, "
@@ -27,18 +38,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Load the run and the traces, infer, write."""
-    from dataclasses import replace
+    # Imports stand in the functions for start-up speed: `--help` needs none of them.
     from pathlib import Path
 
     import numpy as np
 
-    from hvil.analysis.segment_files import write_segments
     from hvil.analysis.structures import infer, segments
-    from hvil.data.sources import columns_of, drawn, find_task, is_file
-    from hvil.data.trace_files import load as load_traces
-    from hvil.data.trace_files import save
+    from hvil.data.sources import traces_to_test
     from hvil.gate.errors import InputError
-    from hvil.gate.files import write_atomically
     from hvil.training.run import load
 
     out = Path(args.out)
@@ -47,39 +54,55 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.seed < 0 or (args.traces is not None and args.traces < 1):
         raise InputError("--seed must be 0 or more, --traces at least 1")
     loaded = load(args.run)
-    if is_file(args.source):
-        traces = load_traces(args.source, columns_of(loaded.config.data))[: args.traces]
-    else:
-        traces = drawn(find_task(args.source), args.traces or 100, args.seed, test=True)
-    loaded.config.check(traces, args.source)
-    loaded.config.graph.check_actions(traces.actions, args.source)
+    config = loaded.config
+    traces = traces_to_test(args.source, config.data, args.traces, TASK_TRACES, args.seed)
+    config.check(traces, args.source)
+    config.graph.check_actions(traces.actions, args.source)
     rng = np.random.default_rng(args.seed) if args.samples else None
-    steps, log_q = infer(loaded.learner, traces, rng, args.exact)
-    found = segments(loaded.config.graph, traces, steps)
-    if out.suffix == ".parquet":
-        write_atomically(out, lambda path: write_segments(path, traces, found))
-    else:
-        save(replace(traces, annotations=found.annotations), out)
-    depths = found.annotations.depths
-    names = loaded.config.graph.procedures
-    shares = np.bincount(found.procedure, minlength=len(names)) / len(found.procedure)
-    segment_count = int((found.segment[traces.offsets[1:] - 1] + 1).sum())
+    inferred = infer(loaded.learner, traces, rng, args.exact)
+    segmented = segments(config.graph, traces, inferred.steps)
+    _write(out, traces, segmented)
     result = {
         "run": str(loaded.path),
         "source": args.source,
         "out": str(out),
-        "traces": len(traces),
-        "actions": len(traces.actions),
-        "segments": segment_count,
-        "mean_depth": float(depths.mean()),
-        "php_steps_per_action": len(steps.choice) / len(traces.actions),
-        "log_q": float(log_q.sum() / len(traces)),
-        "procedures": {name: float(share) for name, share in zip(names, shares, strict=True)},
+        **_measures(config.graph, traces, inferred, segmented),
     }
     if not args.json:
         used = ", ".join(f"{name} {share:.0%}" for name, share in result["procedures"].items() if share)
         print(
-            f"{out}: {len(traces)} traces, {len(traces.actions)} actions in {segment_count} segments, mean depth "
-            f"{result['mean_depth']:.2f}; actions of {used}"
+            f"{out}: {result['traces']} traces, {result['actions']} actions in {result['segments']} segments, "
+            f"mean depth {result['mean_depth']:.2f}; actions of {used}"
         )
     return result
+
+
+def _write(out: "Path", traces: "Traces", segmented: "Segments") -> None:
+    """Write the traces with the inferred structure as their annotations; a Parquet file also has the segments."""
+    from dataclasses import replace
+
+    from hvil.analysis.segment_files import write_segments
+    from hvil.data.trace_files import save
+    from hvil.gate.files import write_atomically
+
+    if out.suffix == ".parquet":
+        write_atomically(out, lambda path: write_segments(path, traces, segmented))
+    else:
+        save(replace(traces, annotations=segmented.annotations), out)
+
+
+def _measures(graph: "CallGraph", traces: "Traces", inferred: "InferredSteps", segmented: "Segments") -> dict[str, Any]:
+    """The structure in numbers; `procedures` is the share of the actions that each procedure takes."""
+    import numpy as np
+
+    shares = np.bincount(segmented.procedure, minlength=len(graph.procedures)) / len(segmented.procedure)
+    last_segments = segmented.segment[traces.offsets[1:] - 1]
+    return {
+        "traces": len(traces),
+        "actions": len(traces.actions),
+        "segments": int((last_segments + 1).sum()),
+        "mean_depth": float(segmented.annotations.depths.mean()),
+        "php_steps_per_action": len(inferred.steps.choice) / len(traces.actions),
+        "log_q": float(inferred.log_q.sum() / len(traces)),
+        "procedures": dict(zip(graph.procedures, shares.tolist(), strict=True)),
+    }

@@ -27,49 +27,50 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Load, describe, print."""
+    """Load the traces, describe them, print the description."""
+    # Imports stand in the functions for start-up speed: `--help` needs none of them.
     from hvil.data.settings import DataSettings
     from hvil.data.sources import columns_of
     from hvil.data.trace_files import load
     from hvil.gate.settings import from_flags
     from hvil.training.inspection import inspect
 
-    found = inspect(load(args.file, columns_of(from_flags(DataSettings, args))))
+    inspection = inspect(load(args.file, columns_of(from_flags(DataSettings, args))))
     if not args.json:
-        _print(args.file, found)
-    return {"file": args.file, **found.to_mapping()}
+        _print(args.file, inspection)
+    return {"file": args.file, **inspection.to_mapping()}
 
 
-def _print(name: str, found: "Inspection") -> None:
+def _print(name: str, inspection: "Inspection") -> None:
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
     table = Table("what", "value", title=name)
-    lengths = found.lengths
-    table.add_row("traces", str(found.traces))
-    table.add_row("steps", str(found.steps))
+    lengths = inspection.lengths
+    table.add_row("traces", str(inspection.traces))
+    table.add_row("steps", str(inspection.steps))
     table.add_row(
         "actions in a trace",
         f"{lengths['shortest']:.0f} to {lengths['longest']:.0f}, mean {lengths['mean']:.1f}, "
         f"median {lengths['median']:.0f}",
     )
-    table.add_row("observation", f"shape {list(found.observation_shape)}, {found.observation_type}")
-    annotated = f"{found.annotated:.0%} of the steps" if found.annotated else "no"
-    table.add_row("annotated", annotated + (f": {', '.join(found.procedures)}" if found.annotated else ""))
-    table.add_row("call graph by default", found.call_graph)
+    table.add_row("observation", f"shape {list(inspection.observation_shape)}, {inspection.observation_type}")
+    annotated = f"{inspection.annotated:.0%} of the steps" if inspection.annotated else "no"
+    table.add_row("annotated", annotated + (f": {', '.join(inspection.procedures)}" if inspection.annotated else ""))
+    table.add_row("call graph by default", inspection.call_graph)
     console.print(table)
-    total = max(sum(found.actions.values()), 1)
+    total = max(sum(inspection.actions.values()), 1)
     actions = Table("action", "taken", "share")
-    for action, count in list(found.actions.items())[:40]:
+    for action, count in list(inspection.actions.items())[:40]:
         actions.add_row(action, str(count), f"{count / total:.1%}")
     console.print(actions)
-    if found.columns:
+    if inspection.columns:
         columns = Table("column", "from", "to", "values", "seen as")
-        for column in found.columns:
+        for column in inspection.columns:
             columns.add_row(
                 column.name, f"{column.low:.4g}", f"{column.high:.4g}", str(column.different), column.seen_as
             )
         console.print(columns)
-    for oddity in found.oddities:
+    for oddity in inspection.oddities:
         console.print(f"note: {oddity}")

@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Load the run, write its report, say what is in it."""
-    # Here and not above, for start-up speed: `hvil --help` imports every command.
+    # Imports stand in the function for start-up speed: `--help` needs none of them.
     from hvil.gate.errors import InputError
     from hvil.training.run import load
 

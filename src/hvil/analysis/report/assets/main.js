@@ -57,6 +57,8 @@ function drawSummary(data) {
   }
   const steps = evaluation.php_steps_per_action;
   if (steps && data.graph) cards.push(['PHP steps per action', short(steps), null, 'calls, returns and actions']);
+  const inUse = evaluation.procedures_in_use;
+  if (inUse && data.graph) cards.push(['Procedures in use', `${short(inUse)} of ${data.graph.procedures.length}`, null, 'perplexity of their PHP steps']);
   const learned = facts.demonstrations ? `from ${plural(facts.demonstrations, 'demonstration')}` : '';
   cards.push(['Training', plural(facts.updates, 'update'), null, [learned, facts.seconds ? `in ${duration(facts.seconds)}` : ''].filter(Boolean).join(' ')]);
   byId('summary').append(h('dl', { class: 'cards' }, ...cards.map(([label, value, track, note]) =>
