@@ -27,9 +27,10 @@ from hvil.analysis.explain.demands import (
     situation_keys,
     table,
 )
-from hvil.analysis.explain.episodes import Invocation, Invocations, Recording, invocations
+from hvil.analysis.explain.evidence import Recording
 from hvil.analysis.explain.execution import Runner
 from hvil.analysis.explain.facts import Facts
+from hvil.analysis.explain.invocations import Invocation, Invocations, invocations
 from hvil.analysis.explain.meaning import Demands, meaning_of
 from hvil.analysis.explain.program import (
     Block,
@@ -55,11 +56,11 @@ CHECKED_INVOCATIONS = 1_000
 STUDIED_INVOCATIONS = 3_000
 """Invocations from which a block is made: a situation of one invocation in a thousand is still seen three times."""
 MOST_SITUATIONS = 160
-"""With more situations no small program describes the behaviour, and each step of the search is slow."""
+"""No program is searched for more situations: a small one would hardly do, and each step of the search takes longer."""
 GOOD_AGREEMENT = 0.995
 """A block that agrees on this share of invocations is taken at once, so that the shortest kind wins.
 
-It is the middle one of `RARE_SHARES`: a program that leaves more aside than that competes with more exact ones."""
+It is 1 minus the middle one of `RARE_SHARES`: a block that misses more competes with more exact ones."""
 HOPELESS_CONSISTENCY = 0.5
 """If fewer than half of the invocations do what is usual, there is no usual behaviour to write a program for."""
 OFTEN_CALLED = 0.05
@@ -82,7 +83,7 @@ def extract(
     recording: Recording, graph: CallGraph, facts: Facts, progress: Callable[[float], None] | None = None
 ) -> Extraction:
     """Find the program of a policy's episodes; `progress` is called with the share of the procedures that is done."""
-    by_procedure = invocations(recording, graph)
+    by_procedure = invocations(recording.steps, graph)
     order = _callees_first(graph, by_procedure)
     blocks: dict[int, Block] = {}
     for number, procedure in enumerate(order, start=1):
