@@ -31,7 +31,7 @@ from hvil.analysis.explain.evidence import Recording
 from hvil.analysis.explain.execution import Runner
 from hvil.analysis.explain.facts import Facts
 from hvil.analysis.explain.invocations import Invocation, Invocations, invocations
-from hvil.analysis.explain.meaning import Demands, meaning_of
+from hvil.analysis.explain.meaning import Demands, Fragment, meaning_of
 from hvil.analysis.explain.program import (
     Block,
     Comparison,
@@ -47,7 +47,7 @@ from hvil.analysis.explain.program import (
     size,
 )
 from hvil.analysis.explain.refinement import refine
-from hvil.analysis.explain.synthesis import Budget, Fragment, synthesise
+from hvil.analysis.explain.synthesis import synthesise
 from hvil.analysis.explain.vocabulary import COUNTER
 from hvil.machine.callgraph import CallGraph
 
@@ -165,7 +165,7 @@ def _candidates(invoked: Invocations, blocks: Mapping[int, Block], graph: CallGr
 
 
 def structured(
-    events: Table, callees: Mapping[int, Block], rare: float, own: bool = False, budget: Budget | None = None
+    events: Table, callees: Mapping[int, Block], rare: float, own: bool = False, block_limit: int | None = None
 ) -> Block | None:
     """A structured program for the usual invocations, if there is a small one.
 
@@ -174,7 +174,7 @@ def structured(
         callees: procedures that it may call, with the actions that they take written out.
         rare: share of invocations that may be left aside.
         own: whether the events are the procedure's own steps, among them calls.
-        budget: of the search.
+        block_limit: of the search (`synthesise`).
     """
     finest = OWN_MEMORY if own else MEMORIES[-1]
     comparisons = choose_comparisons(events, memories_of(events, finest))
@@ -190,7 +190,7 @@ def structured(
         for callee, block in callees.items()
         if (meaning := meaning_of(demands, block)) is not None
     ]
-    return synthesise(demands, library, budget)
+    return synthesise(demands, library, block_limit=block_limit)
 
 
 def _demands(events: Table, comparisons: list[Comparison], rare: float, own: bool) -> Demands | None:

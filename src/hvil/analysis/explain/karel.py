@@ -15,7 +15,6 @@ from hvil.analysis.explain.evidence import Evidence
 from hvil.analysis.explain.extraction import structured
 from hvil.analysis.explain.facts import Facts
 from hvil.analysis.explain.invocations import invocations
-from hvil.analysis.explain.synthesis import Budget
 from hvil.analysis.explain.vocabulary import Vocabulary
 from hvil.data.tasks import Task
 from hvil.domains.karel import Outcome, execute, parse, print_program
@@ -36,8 +35,8 @@ from hvil.machine.callgraph import CallGraph
 
 FITTING_AGREEMENT = 0.9
 """A program that agrees with the policy less often is refused: one episode in ten would mislead its reader."""
-SEARCHED_BLOCKS = 20_000
-"""Blocks of the search for a whole program without procedures, which is larger than that for one procedure."""
+BLOCK_LIMIT = 20_000
+"""Blocks of the search: more than for one procedure, since a program without procedures is larger."""
 
 
 class KarelSource(NamedTuple):
@@ -91,7 +90,7 @@ def _candidates(program: tree.Program, words: Vocabulary, graph: CallGraph, evid
     tried = {translated}
     # Exact programs first: nothing here refines conditions afterwards, so what is left aside would stay wrong.
     for rare in reversed(RARE_SHARES):
-        block = structured(events, {}, rare, budget=Budget(blocks=SEARCHED_BLOCKS))
+        block = structured(events, {}, rare, block_limit=BLOCK_LIMIT)
         translated = None if block is None else translate(block, words)
         if translated is not None and translated not in tried:
             tried.add(translated)
