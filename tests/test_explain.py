@@ -18,13 +18,13 @@ import torch
 from table_policy import RETURN, TablePolicy, karel_policy, program_f
 
 import hvil
-from hvil.analysis.explain import Explanation, explain, python_file
-from hvil.analysis.explain.episodes import ChoosesSteps, Recording, record
+from hvil.analysis.explain import ChoosesSteps, Explanation, explain, python_file
+from hvil.analysis.explain.evidence import Recording, record
 from hvil.analysis.explain.execution import agreement
 from hvil.analysis.explain.facts import Facts
 from hvil.analysis.explain.python_file import TEMPLATE
 from hvil.analysis.explain.text import TextProgram
-from hvil.analysis.explain.vocabulary import FILE_NAMES, identifiers, vocabulary
+from hvil.analysis.explain.vocabulary import FILE_NAMES, identifiers, looks_at_frame, vocabulary
 from hvil.cli.main import main
 from hvil.data.tasks import Quantity, Task, find_task
 from hvil.data.traces import Traces
@@ -150,8 +150,8 @@ def test_text_and_tree_of_a_program_agree_with_the_same_episodes(explained: Expl
     facts = Facts(explained.words, recording.observations)
     assert agreement(explained.program, facts, recording).all()
     text = TextProgram(wrong, explained.words, "root")
-    turned_left = [1 in recording.actions[a:b] for a, b in itertools.pairwise(recording.offsets)]
-    agrees = text.agreement(recording.observations, recording.offsets, recording.actions)
+    turned_left = [1 in recording.emitted[a:b] for a, b in itertools.pairwise(recording.row_offsets)]
+    agrees = text.agreement(recording.observations, recording.row_offsets, recording.emitted)
     assert agrees.tolist() == [not turned for turned in turned_left]
 
 
@@ -159,7 +159,7 @@ def test_a_loop_that_does_nothing_is_a_disagreement_not_a_hang() -> None:
     recording = record(program_f(), KAREL_F.test_demonstrations(5, 5), KAREL_F)
     words = vocabulary(program_f().graph, KAREL_F, (), 4)
     stuck = TextProgram("def root():\n    while True:\n        pass\n", words, "root")
-    assert not stuck.agreement(recording.observations, recording.offsets, recording.actions).any()
+    assert not stuck.agreement(recording.observations, recording.row_offsets, recording.emitted).any()
 
 
 def test_the_python_file_runs_on_its_own(explained: Explanation, tmp_path: Path) -> None:
@@ -205,6 +205,11 @@ def test_names_from_data_become_identifiers() -> None:
     assert len(set(words)) == len(words)
     assert all(word.isidentifier() and re.fullmatch(r"[a-z0-9_]+", word) for word in words)
     assert not {"last", "while"} & set(words)
+
+
+def test_quantities_may_begin_like_the_words_of_a_frame() -> None:
+    assert not any(map(looks_at_frame, identifiers(["last price", "counter-clockwise", "last", "counter"])))
+    assert all(map(looks_at_frame, ["counter", "counter-2*length", "last=move", "last="]))
 
 
 def _lamp_traces(count: int) -> Traces:

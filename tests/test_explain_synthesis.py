@@ -7,9 +7,9 @@ import operator
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hvil.analysis.explain.meaning import Demands, bits, meaning_of
+from hvil.analysis.explain.meaning import Demands, Fragment, bits, meaning_of
 from hvil.analysis.explain.program import Block, Comparison, If, Statement, Step, While, expanded, literal, size
-from hvil.analysis.explain.synthesis import Budget, Fragment, synthesise
+from hvil.analysis.explain.synthesis import synthesise
 
 TESTS = (Comparison("a", 0.5), Comparison("b", 0.5))
 TERMINATE = 3
@@ -112,7 +112,7 @@ def takes_the_wanted_steps(machine: Demands, block: Block) -> bool:
 
 @given(demands())
 def test_a_program_that_is_synthesised_takes_the_wanted_steps(machine: Demands) -> None:
-    block = synthesise(machine, budget=Budget(size=4, blocks=300))
+    block = synthesise(machine, size_limit=4, block_limit=300)
     assert block is None or takes_the_wanted_steps(machine, block)
 
 
@@ -202,7 +202,7 @@ def test_a_call_is_preferred_to_writing_its_steps_out() -> None:
 def test_demands_that_no_program_meets_give_none() -> None:
     # Two situations that no test tells apart, and different steps wanted.
     machine = Demands([0, 1, TERMINATE], [4, 4, 0], 0b011, TESTS[:1], [0], TERMINATE)
-    assert synthesise(machine, budget=Budget(size=3)) is None
+    assert synthesise(machine, size_limit=3) is None
 
 
 def test_recursive_calls_stay_calls_when_bodies_are_written_out() -> None:

@@ -3,7 +3,7 @@
 `explain` is the way in; `python_file` writes a program that runs on its own.
 """
 
-from hvil.analysis.explain.episodes import ChoosesSteps
+from hvil.analysis.episodes import ChoosesSteps
 from hvil.analysis.explain.explanation import EPISODES, FRESH, Explanation, explain
 from hvil.analysis.explain.karel import KarelSource
 from hvil.analysis.explain.python_file import python_file

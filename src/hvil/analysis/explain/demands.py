@@ -15,11 +15,11 @@ import numpy as np
 from jaxtyping import Float
 
 from hvil.analysis.explain.conditions import fitted_tree
-from hvil.analysis.explain.episodes import Event, Invocation
 from hvil.analysis.explain.facts import Facts, Moments
+from hvil.analysis.explain.invocations import Event, Invocation
 from hvil.analysis.explain.meaning import Demands
 from hvil.analysis.explain.program import NO_STEP, Comparison
-from hvil.analysis.explain.vocabulary import LAST
+from hvil.analysis.explain.vocabulary import LAST_IS
 
 RARE_SHARES = (0.03, 0.005, 0.0)
 """Shares of invocations that may be left aside as rare, from a short program for the usual to a program for all.
@@ -88,7 +88,7 @@ def table(invocations: Sequence[Invocation], facts: Facts, frame: bool) -> Table
 
 def choose_comparisons(events: Table, memories: Sequence[object]) -> list[Comparison]:
     """The comparisons that a small decision tree needs to predict the steps, the most important first."""
-    names = [name for name in events.features if not name.startswith(LAST)]
+    names = [name for name in events.features if not name.startswith(LAST_IS)]
     columns = np.column_stack([*(events.features[name] for name in names), _memory_columns(memories)])
     tree = fitted_tree(columns, np.array(events.steps), None, TREE_LEAVES).tree_
     gains: Counter[Comparison] = Counter()

@@ -1,13 +1,54 @@
-"""What a program is extracted from and measured on: greedy episodes of the policy, and traces of the teacher."""
+"""What a program is extracted from and measured on: greedy episodes of the policy, and traces of the teacher.
+
+`hvil.analysis.episodes` plays the episodes.
+
+Letters: N episodes, R rows (the observations of all episodes together), D numbers of an observation.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from hvil.analysis.explain.episodes import ChoosesSteps, Recording, record
+import numpy as np
+from jaxtyping import Int, Num
+
+from hvil.analysis import episodes
+from hvil.analysis.episodes import ChoosesSteps
 from hvil.data.streams import independent_seed
 from hvil.data.tasks import Task
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
+from hvil.machine.steps import Steps
+
+MOST_ROWS = 400_000
+"""Rows after which no more episodes are played: a policy that does not end its episodes would take too long."""
+
+
+class Recording(NamedTuple):
+    """Greedy episodes of a policy of procedures, with flat observations."""
+
+    observations: Num[np.ndarray, "R D"]
+    row_offsets: Int[np.ndarray, "N_plus_1"]
+    """Episode i has the rows `row_offsets[i]:row_offsets[i+1]`."""
+    emitted: Int[np.ndarray, "R"]
+    """What was done at each row: an action, ∅ or `CUT`."""
+    steps: Steps
+    """The PHP steps."""
+
+    def __len__(self) -> int:
+        return len(self.row_offsets) - 1
+
+
+def record(policy: ChoosesSteps, traces: Traces, task: Task | None) -> Recording:
+    """Run the policy from the start of each trace; without a task, along the traces up to the first error."""
+    played = episodes.record(policy, traces, task, most_rows=MOST_ROWS)
+    assert played.observations is not None
+    assert played.steps is not None
+    return Recording(
+        observations=played.observations.reshape(len(played.emitted), -1),
+        row_offsets=played.row_offsets,
+        emitted=played.emitted,
+        steps=played.steps,
+    )
 
 
 class Evidence(NamedTuple):

@@ -13,12 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool
 
-from hvil.analysis.explain.episodes import CUT, Recording
+from hvil.analysis.episodes import CUT
+from hvil.analysis.explain.evidence import Recording
 from hvil.analysis.explain.facts import Facts
 from hvil.analysis.explain.program import NO_STEP, Block, Condition, If, Program, Step, While, bodies, call_step
 
 IDLE_LIMIT = 10_000
-"""Instructions without an action after which a program counts as stuck; those in use need fewer than a hundred."""
+"""Instructions without an action after which a program counts as stuck: far more than a printable program has."""
 
 Path = tuple[int, ...]
 """The position of a statement in its procedure: child numbers from the block down, those of `else` after `then`."""
@@ -182,6 +183,6 @@ class Runner:
 def agreement(program: Program, facts: Facts, recording: Recording) -> Bool[np.ndarray, "N"]:
     """In which episodes the program takes exactly the policy's actions, including the end."""
     runner = Runner(program, facts)
-    actions = recording.actions.tolist()
-    ends = recording.offsets.tolist()
+    actions = recording.emitted.tolist()
+    ends = recording.row_offsets.tolist()
     return np.array([runner.agrees(a, actions[a:b]) for a, b in itertools.pairwise(ends)], dtype=bool)

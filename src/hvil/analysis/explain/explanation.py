@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hvil.analysis.explain.episodes import ChoosesSteps
+from hvil.analysis.episodes import ChoosesSteps
 from hvil.analysis.explain.evidence import Evidence, gather, given_traces, task_traces
 from hvil.analysis.explain.extraction import extract
 from hvil.analysis.explain.facts import Facts
@@ -222,7 +222,7 @@ def _fidelity(program: Program, words: Vocabulary, evidence: Evidence) -> tuple[
     """The shares of episodes on which the printed text does what the policy does, and what the teacher does."""
     text = TextProgram(print_program(words, program), words, words.procedures[program.root])
     measure, measured = evidence.measure, evidence.measured
-    by_policy = text.agreement(measured.observations, measured.offsets, measured.actions)
+    by_policy = text.agreement(measured.observations, measured.row_offsets, measured.emitted)
     demonstrated = measure.observations.reshape(len(measure.observations), -1)
     by_teacher = text.agreement(demonstrated, measure.row_offsets, measure.emitted())
     return float(by_policy.mean()), float(by_teacher.mean())

@@ -27,10 +27,11 @@ from hvil.analysis.explain.demands import (
     situation_keys,
     table,
 )
-from hvil.analysis.explain.episodes import Invocation, Invocations, Recording, invocations
+from hvil.analysis.explain.evidence import Recording
 from hvil.analysis.explain.execution import Runner
 from hvil.analysis.explain.facts import Facts
-from hvil.analysis.explain.meaning import Demands, meaning_of
+from hvil.analysis.explain.invocations import Invocation, Invocations, invocations
+from hvil.analysis.explain.meaning import Demands, Fragment, meaning_of
 from hvil.analysis.explain.program import (
     Block,
     Comparison,
@@ -46,7 +47,7 @@ from hvil.analysis.explain.program import (
     size,
 )
 from hvil.analysis.explain.refinement import refine
-from hvil.analysis.explain.synthesis import Budget, Fragment, synthesise
+from hvil.analysis.explain.synthesis import synthesise
 from hvil.analysis.explain.vocabulary import COUNTER
 from hvil.machine.callgraph import CallGraph
 
@@ -55,11 +56,11 @@ CHECKED_INVOCATIONS = 1_000
 STUDIED_INVOCATIONS = 3_000
 """Invocations from which a block is made: a situation of one invocation in a thousand is still seen three times."""
 MOST_SITUATIONS = 160
-"""With more situations no small program describes the behaviour, and each step of the search is slow."""
+"""No program is searched for more situations: a small one would hardly do, and each step of the search takes longer."""
 GOOD_AGREEMENT = 0.995
 """A block that agrees on this share of invocations is taken at once, so that the shortest kind wins.
 
-It is the middle one of `RARE_SHARES`: a program that leaves more aside than that competes with more exact ones."""
+It is 1 minus the middle one of `RARE_SHARES`: a block that misses more competes with more exact ones."""
 HOPELESS_CONSISTENCY = 0.5
 """If fewer than half of the invocations do what is usual, there is no usual behaviour to write a program for."""
 OFTEN_CALLED = 0.05
@@ -82,7 +83,7 @@ def extract(
     recording: Recording, graph: CallGraph, facts: Facts, progress: Callable[[float], None] | None = None
 ) -> Extraction:
     """Find the program of a policy's episodes; `progress` is called with the share of the procedures that is done."""
-    by_procedure = invocations(recording, graph)
+    by_procedure = invocations(recording.steps, graph)
     order = _callees_first(graph, by_procedure)
     blocks: dict[int, Block] = {}
     for number, procedure in enumerate(order, start=1):
@@ -164,7 +165,7 @@ def _candidates(invoked: Invocations, blocks: Mapping[int, Block], graph: CallGr
 
 
 def structured(
-    events: Table, callees: Mapping[int, Block], rare: float, own: bool = False, budget: Budget | None = None
+    events: Table, callees: Mapping[int, Block], rare: float, own: bool = False, block_limit: int | None = None
 ) -> Block | None:
     """A structured program for the usual invocations, if there is a small one.
 
@@ -173,7 +174,7 @@ def structured(
         callees: procedures that it may call, with the actions that they take written out.
         rare: share of invocations that may be left aside.
         own: whether the events are the procedure's own steps, among them calls.
-        budget: of the search.
+        block_limit: of the search (`synthesise`).
     """
     finest = OWN_MEMORY if own else MEMORIES[-1]
     comparisons = choose_comparisons(events, memories_of(events, finest))
@@ -189,7 +190,7 @@ def structured(
         for callee, block in callees.items()
         if (meaning := meaning_of(demands, block)) is not None
     ]
-    return synthesise(demands, library, budget)
+    return synthesise(demands, library, block_limit=block_limit)
 
 
 def _demands(events: Table, comparisons: list[Comparison], rare: float, own: bool) -> Demands | None:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 
 from hvil.analysis.explain.program import NO_STEP, Comparison, Condition
-from hvil.analysis.explain.vocabulary import COUNTER, LAST, Vocabulary
+from hvil.analysis.explain.vocabulary import COUNTER, LAST_IS, Vocabulary
 
 Compiled = Callable[[int, int, int], bool]
 """A compiled condition: from row, counter and last step to its truth."""
@@ -57,8 +57,8 @@ class Facts:
     def comparison(self, test: Comparison) -> Compiled:
         """Compile one comparison."""
         threshold = test.threshold
-        if test.feature.startswith(LAST + "="):
-            wanted = self._steps.get(test.feature.removeprefix(LAST + "="), NO_STEP)
+        if test.feature.startswith(LAST_IS):
+            wanted = self._steps.get(test.feature.removeprefix(LAST_IS), NO_STEP)
             return lambda row, counter, last: last == wanted
         feature = self.words.features[test.feature]
         if not feature.right:

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 from hvil.analysis.explain.program import Block, Program, Step, expanded, literals_of, reachable, steps_of
-from hvil.analysis.explain.vocabulary import COUNTER, LAST
+from hvil.analysis.explain.vocabulary import looks_at_frame
 
 
 def inlined(program: Program) -> Program:
@@ -34,7 +34,7 @@ def _candidates(program: Program) -> list[int]:
         if callee != program.root
         and (count == 1 or _takes_one_step(program.blocks[callee]))
         and callee not in callers[callee]
-        and not any(looks_at_frame(program.blocks[procedure]) for procedure in (callee, *callers[callee]))
+        and not any(_needs_frame(program.blocks[procedure]) for procedure in (callee, *callers[callee]))
     ]
 
 
@@ -42,6 +42,6 @@ def _takes_one_step(block: Block) -> bool:
     return len(block) == 1 and isinstance(block[0], Step)
 
 
-def looks_at_frame(block: Block) -> bool:
+def _needs_frame(block: Block) -> bool:
     """Whether a block's conditions ask for its counter or its last step, which differ in another frame."""
-    return any(part.test.feature.startswith((COUNTER, LAST)) for part in literals_of(block))
+    return any(looks_at_frame(part.test.feature) for part in literals_of(block))

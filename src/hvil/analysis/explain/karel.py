@@ -8,13 +8,13 @@ run by Karel's own interpreter and compared with the policy.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from hvil.analysis.episodes import CUT
 from hvil.analysis.explain import program as tree
 from hvil.analysis.explain.demands import RARE_SHARES, table
-from hvil.analysis.explain.episodes import CUT, Recording, invocations
 from hvil.analysis.explain.evidence import Evidence
 from hvil.analysis.explain.extraction import structured
 from hvil.analysis.explain.facts import Facts
-from hvil.analysis.explain.synthesis import Budget
+from hvil.analysis.explain.invocations import invocations
 from hvil.analysis.explain.vocabulary import Vocabulary
 from hvil.data.tasks import Task
 from hvil.domains.karel import Outcome, execute, parse, print_program
@@ -35,8 +35,8 @@ from hvil.machine.callgraph import CallGraph
 
 FITTING_AGREEMENT = 0.9
 """A program that agrees with the policy less often is refused: one episode in ten would mislead its reader."""
-SEARCHED_BLOCKS = 20_000
-"""Blocks of the search for a whole program without procedures, which is larger than that for one procedure."""
+BLOCK_LIMIT = 20_000
+"""Blocks of the search: more than for one procedure, since a program without procedures is larger."""
 
 
 class KarelSource(NamedTuple):
@@ -64,7 +64,7 @@ def karel_source(
     """
     karel = check_karel(task)
     best: KarelSource | None = None
-    for candidate in _candidates(program, words, graph, evidence.study):
+    for candidate in _candidates(program, words, graph, evidence):
         measured = _measured(print_program(candidate), evidence, karel)
         if best is None or measured.policy_agreement > best.policy_agreement:
             best = measured
@@ -80,17 +80,17 @@ def karel_source(
     return best
 
 
-def _candidates(program: tree.Program, words: Vocabulary, graph: CallGraph, study: Recording) -> Iterator[Program]:
+def _candidates(program: tree.Program, words: Vocabulary, graph: CallGraph, evidence: Evidence) -> Iterator[Program]:
     """Karel programs, the closest to the extracted one first."""
     translated = translate(tree.expanded(program.blocks[program.root], program.blocks, program.terminate), words)
     if translated is not None:
         yield translated
-    everything = invocations(study, graph)[graph.root].flat
-    events = table(everything, Facts(words, study.observations), frame=False)
+    everything = invocations(evidence.study.steps, graph)[graph.root].flat
+    events = table(everything, Facts(words, evidence.study.observations), frame=False)
     tried = {translated}
     # Exact programs first: nothing here refines conditions afterwards, so what is left aside would stay wrong.
     for rare in reversed(RARE_SHARES):
-        block = structured(events, {}, rare, budget=Budget(blocks=SEARCHED_BLOCKS))
+        block = structured(events, {}, rare, block_limit=BLOCK_LIMIT)
         translated = None if block is None else translate(block, words)
         if translated is not None and translated not in tried:
             tried.add(translated)
@@ -161,8 +161,8 @@ def _measured(source: str, evidence: Evidence, task: KarelTask) -> KarelSource:
         run = execute(program, task.reset_options(traces, i)["world"])
         teacher = traces.actions[traces.offsets[i] : traces.offsets[i + 1]].tolist()
         with_teacher += run.outcome == Outcome.FINISHED and run.actions == teacher
-        first, last = evidence.measured.offsets[i : i + 2]
-        policy = evidence.measured.actions[first:last].tolist()
+        first, last = evidence.measured.row_offsets[i : i + 2]
+        policy = evidence.measured.emitted[first:last].tolist()
         with_policy += _same(run.actions, run.outcome, policy, len(ACTIONS))
     return KarelSource(
         source=source, policy_agreement=with_policy / len(traces), teacher_agreement=with_teacher / len(traces)

@@ -47,6 +47,13 @@ class Meaning(NamedTuple):
     """The situations in which it does nothing."""
 
 
+class Fragment(NamedTuple):
+    """A block and its meaning."""
+
+    block: Block
+    meaning: Meaning
+
+
 def bits(mask: int) -> Iterator[int]:
     """The situations in a set."""
     while mask:

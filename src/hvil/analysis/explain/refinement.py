@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from hvil.analysis.explain.conditions import learn_conditions
-from hvil.analysis.explain.episodes import Recording
+from hvil.analysis.explain.evidence import Recording
 from hvil.analysis.explain.execution import Asked, Path, Runner, Site, agreement
 from hvil.analysis.explain.facts import Facts, Moments
 from hvil.analysis.explain.program import Block, Condition, If, Program, While, bodies, with_bodies
@@ -66,11 +66,11 @@ class _Questions(NamedTuple):
 def _questions(runner: Runner, recording: Recording, agrees: Bool[np.ndarray, "N"]) -> _Questions:
     """What is asked in some of the episodes on which the program agrees, and in some of the others."""
     result = _Questions([], [])
-    actions = recording.actions.tolist()
+    actions = recording.emitted.tolist()
     for episodes in (np.flatnonzero(agrees), np.flatnonzero(~agrees)):
         sample = episodes[:: max(1, -(-len(episodes) // EPISODES))]
         for i in sample.tolist():
-            first, last = recording.offsets[i : i + 2].tolist()
+            first, last = recording.row_offsets[i : i + 2].tolist()
             asked = runner.asked(first, actions[first:last])
             result.asked.extend(asked)
             result.weights.extend([len(episodes) / len(sample)] * len(asked))

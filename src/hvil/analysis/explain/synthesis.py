@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from hvil.analysis.explain.meaning import (
     Demands,
+    Fragment,
     Meaning,
     bits,
     choice_meaning,
@@ -20,6 +21,10 @@ from hvil.analysis.explain.meaning import (
 )
 from hvil.analysis.explain.program import Block, Condition, If, Step, While, literal
 
+SIZE_LIMIT = 8
+"""Statements of the largest blocks: there are too many larger ones to look at."""
+BLOCK_LIMIT = 12_000
+"""Blocks of different meanings after which the search gives up."""
 PROOF_BLOCKS = 1_500
 """The search goes on after its first program, to prove that none is smaller, only up to this many blocks.
 
@@ -28,22 +33,6 @@ PAIR_STARTS = 60
 """After a search without a result, first statements are tried only up to this many different outcomes.
 
 Each is combined with `PROOF_BLOCKS` blocks, so that the last attempt looks at no more than 90,000 programs."""
-
-
-class Fragment(NamedTuple):
-    """A block and its meaning."""
-
-    block: Block
-    meaning: Meaning
-
-
-class Budget(NamedTuple):
-    """When the search gives up."""
-
-    size: int = 8
-    """Statements of a block."""
-    blocks: int = 12_000
-    """Blocks of different meanings."""
 
 
 class Goal(NamedTuple):
@@ -60,22 +49,30 @@ class Solution(NamedTuple):
     block: Block
 
 
-def synthesise(demands: Demands, library: Sequence[Fragment] = (), budget: Budget | None = None) -> Block | None:
-    """The smallest program that takes the wanted steps and ends where it should; None if the budget is too small.
+def synthesise(
+    demands: Demands,
+    library: Sequence[Fragment] = (),
+    *,
+    size_limit: int = SIZE_LIMIT,
+    block_limit: int | None = None,
+) -> Block | None:
+    """The smallest program that takes the wanted steps and ends where it should; None if the search gives up.
 
     Args:
         demands: what the program has to do.
         library: calls with the meaning of what they do; they are tried before steps of the same size.
-        budget: when to give up.
+        size_limit: statements of the largest blocks.
+        block_limit: blocks after which the search gives up; by default `BLOCK_LIMIT`.
     """
-    return _Search(demands, library, budget or Budget()).run()
+    return _Search(demands, library, size_limit, BLOCK_LIMIT if block_limit is None else block_limit).run()
 
 
 class _Search:
     """All blocks so far, by size; those of one statement also apart."""
 
-    def __init__(self, demands: Demands, library: Sequence[Fragment], budget: Budget) -> None:
-        self.demands, self.budget, self.library = demands, budget, library
+    def __init__(self, demands: Demands, library: Sequence[Fragment], size_limit: int, block_limit: int) -> None:
+        self.demands, self.library = demands, library
+        self.size_limit, self.block_limit = size_limit, block_limit
         self.everything, self.ends = demands.everything, demands.ends
         useful = [
             (test, holds)
@@ -99,7 +96,7 @@ class _Search:
         goals = {self.demands.starts: Goal((), self.demands.starts)}
         pending = list(goals.values())
         for prefix, starts in pending:
-            if len(prefix) == self.budget.size:
+            if len(prefix) == self.size_limit:
                 break
             wanted = {self.demands.wanted[i] for i in bits(starts)}
             if self.demands.terminate in wanted:
@@ -119,14 +116,14 @@ class _Search:
         for goal in self.goals:
             if not goal.starts & ~self.ends:
                 return goal.prefix
-        for size in range(1, self.budget.size + 1):
+        for size in range(1, self.size_limit + 1):
             self.statements.append([])
             self.blocks.append([])
             for fragment in self._fragments(size):
                 self._consider(fragment, size)
-                if len(self.meanings) > self.budget.blocks:
+                if len(self.meanings) > self.block_limit:
                     break
-            if self._is_done(size) or len(self.meanings) > self.budget.blocks:
+            if self._is_done(size) or len(self.meanings) > self.block_limit:
                 break
         if self.best is None:
             self._try_pairs()
@@ -217,7 +214,7 @@ class _Search:
         return True
 
     def _try_pairs(self) -> None:
-        """Combine a statement with a small block: programs larger than any that the budget has allowed."""
+        """Combine a statement with a small block: programs larger than any that the search has come to."""
         sized = [(size, fragment) for size, level in enumerate(self.blocks) for fragment in level]
         beginnings: dict[int, Solution] = {}
         for goal in self.goals:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int, Num
 
-from hvil.analysis.explain.episodes import CUT
+from hvil.analysis.episodes import CUT
 from hvil.analysis.explain.stage import Ended, Stage, Stuck
 from hvil.analysis.explain.vocabulary import Vocabulary
 
@@ -73,12 +73,12 @@ class TextProgram:
     def agreement(
         self,
         observations: Num[np.ndarray, "R D"],
-        offsets: Int[np.ndarray, "N_plus_1"],
-        actions: Int[np.ndarray, "R"],
+        row_offsets: Int[np.ndarray, "N_plus_1"],
+        emitted: Int[np.ndarray, "R"],
     ) -> Bool[np.ndarray, "N"]:
-        """In which episodes the text takes exactly the given actions, including ∅ at the end."""
+        """In which episodes the text does exactly what was emitted at each row, including ∅ at the end."""
         values = self._words.rows(observations)
-        ends, flat = offsets.tolist(), actions.tolist()
+        ends, flat = row_offsets.tolist(), emitted.tolist()
         episodes = (_RecordedEpisode(values, a, flat[a:b]) for a, b in itertools.pairwise(ends))
         return np.array([self._agrees(episode) for episode in episodes], dtype=bool)
 

@@ -15,7 +15,7 @@ from hvil.analysis.explain.program import (
     Step,
     While,
 )
-from hvil.analysis.explain.vocabulary import LAST, Vocabulary, square
+from hvil.analysis.explain.vocabulary import LAST_IS, Vocabulary, square
 
 
 def program_to_mapping(program: Program) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class _Reader:
     def __init__(self, words: Vocabulary) -> None:
         self.procedures = range(len(words.procedures))
         self.steps = set(words.step_names)
-        lasts = {f"{LAST}={name}" for name in ("", *words.step_names.values())}
+        lasts = {LAST_IS + name for name in ("", *words.step_names.values())}
         self.features = words.features.keys() | lasts
         counts = {name for name, kind in words.kinds.items() if kind == "count"}
         self.quantities = {None} | counts | set(map(square, counts))

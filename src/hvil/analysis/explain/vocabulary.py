@@ -20,6 +20,8 @@ from hvil.data.tasks import Quantity, Task
 from hvil.machine.callgraph import CallGraph
 
 COUNTER, LAST = "counter", "last"
+LAST_IS = f"{LAST}="
+"""Begins the features that say which step was the last; no name of a quantity contains it."""
 FACTORS = (1, 2, 3, 4)
 """A counter is compared with these multiples of a count: a loop over a list with up to four steps a round."""
 MOST_COMPARED = 6
@@ -67,7 +69,7 @@ class Vocabulary:
 
     def last_feature(self, step: int) -> str:
         """The feature that says whether the frame's last step was this one; `NO_STEP` has no name."""
-        return f"{LAST}={self.step_names.get(step, '')}"
+        return f"{LAST_IS}{self.step_names.get(step, '')}"
 
     @cached_property
     def kinds(self) -> Mapping[str, str]:
@@ -105,8 +107,8 @@ class Vocabulary:
     def literal_text(self, part: Literal) -> str:
         """A literal as the program writes it."""
         test, negated = part.test, part.negated
-        if test.feature.startswith(LAST + "="):
-            name = test.feature.removeprefix(LAST + "=") or "None"
+        if test.feature.startswith(LAST_IS):
+            name = test.feature.removeprefix(LAST_IS) or "None"
             return f"{LAST} is {'not ' if negated else ''}{name}"
         feature = self.features[test.feature]
         if self.kinds.get(feature.left) == "truth":
@@ -150,6 +152,11 @@ def _multiple_text(name: str, factor: int) -> str:
 
 def _shift_text(number: int) -> str:
     return "" if not number else f" {'+' if number > 0 else '-'} {abs(number)}"
+
+
+def looks_at_frame(feature: str) -> bool:
+    """Whether a feature is about the frame: its counter, a difference with the counter, or its last step."""
+    return feature == COUNTER or feature.startswith((f"{COUNTER}-", LAST_IS))
 
 
 def square(name: str) -> str:
