@@ -271,5 +271,4 @@ def test_a_run_that_pauses_under_a_curriculum_ends_with_the_same_bits(tmp_path: 
     checkpoints = Checkpoints(tmp_path, IDENTITY)
     assert train(learner(), TRACES, settings, Hooks(checkpoints=checkpoints), until=7).updates == 7
     train(paused, TRACES, settings, Hooks(checkpoints=checkpoints), resume=True)
-    for one, other in zip(weights(whole), weights(paused), strict=True):
-        assert torch.equal(one, other)
+    assert same(weights(whole), weights(paused))
