@@ -248,6 +248,13 @@ def test_the_committed_comparison_comes_out_of_its_records(tmp_path):
         assert json.loads(json.dumps(point)) == was
 
 
+def test_committed_cells_have_the_keys_of_their_files():
+    paths = list((Path(__file__).parents[1] / "results").glob("*/*/cells/*.json"))
+    assert len(paths) > 200
+    for path in paths:
+        assert Cell.from_mapping(json.loads(path.read_text())["cell"]).key == path.stem
+
+
 def test_an_interrupted_comparison_continues_where_it_was(tmp_path):
     out = tmp_path / "out"
     command = [sys.executable, "-m", "hvil", *compare(), "--out", str(out)]

@@ -2,14 +2,17 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hvil.cli.main import main
+from hvil.experiments.engine.cells import Cell
 from hvil.experiments.experiment import Claim, Experiment
 from hvil.experiments.experiment_files import FIGURES, find_experiment
 from hvil.experiments.outcome.results import Results, collect, read_results, write_results
+from hvil.experiments.outcome.tables import page
 from hvil.experiments.outcome.verdicts import Verdict, conjunction, disjunction, judge
 from hvil.experiments.reproduce import show
 from hvil.gate.errors import InputError
@@ -199,6 +202,19 @@ def test_a_table_survives_its_file(figure):
     assert again.cells() == table.cells()
     assert again.claims == table.claims
     assert again.preset("quick").cells() == table.preset("quick").cells()
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_the_committed_records_belong_to_the_tables_and_give_the_committed_pages(figure):
+    directory = Path(__file__).parents[1] / "results" / figure
+    committed = read_results(directory)
+    cells = find_experiment(figure).preset("quick").cells()
+    assert committed.records.keys() == cells.keys()
+    for position, record in committed.records.items():
+        assert Cell.from_mapping(record["cell"]).key == cells[position].key, position
+    findings = [finding for claim in committed.experiment.claims for finding in judge(claim, committed)]
+    pictures = sorted(directory.glob("*.svg"), key=lambda path: len(path.name))
+    assert page(committed, findings, pictures) == (directory / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_page_and_its_pictures_are_drawn_again_byte_for_byte(tmp_path, capsys):

@@ -98,8 +98,8 @@ class Experiment:
     panels: Mapping[str, str]
     """The task of each panel, by the panel's title."""
     models: Mapping[str, Mapping[str, Any]]
-    """The settings of each learner, by its name in the legend: `model`, fields of that learner's settings class and
-    `TrainingSettings`, and `call_graph`."""
+    """The settings of each learner, by its name in the legend: `model` (the kind of learner), fields of that learner's
+    settings and of `TrainingSettings` (both in `hvil.learners.settings`), and `call_graph`."""
     sizes: tuple[int, ...]
     """The values on the axis: numbers of training traces, or percentiles."""
     runs: int = 3

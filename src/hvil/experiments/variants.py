@@ -1,6 +1,6 @@
 """The names of learners in a comparison: a model, perhaps with settings, such as `lstm:learning_rate=0.003`.
 
-What the settings are and which values they may have is the business of `learners.config`.
+Which settings there are, and which values they may have, is the business of `training.plan`.
 """
 
 import json

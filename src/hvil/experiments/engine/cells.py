@@ -119,12 +119,12 @@ def relevant(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
-    """Train and test; the record holds the cell, what was measured, and the errors during training.
+    """Train and test. The record holds the cell, what was measured, and the errors during training.
 
     Args:
-        cell: what to do.
-        progress: told how far the training is.
-        scratch: a directory for the unfinished run; if it is there already, the run is gone on with.
+        cell: what to train and test.
+        progress: called as the training advances.
+        scratch: a directory for the unfinished run. If it exists, the run continues from what is there.
     """
     source = DataSettings(source=cell.task, demos=cell.demos, test_traces=cell.test_traces)
     if cell.pool:
@@ -149,7 +149,8 @@ def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
     try:
         run = carry_out(plan, data, scratch, resume=True, observers=watchers)
     except InputError:
-        # What an earlier version, or a crash, left there is of no use; without it, the error is a real one.
+        # What an earlier version or a crash left may be unusable: start afresh. If the cell itself is at fault, the
+        # same error comes again.
         shutil.rmtree(scratch, ignore_errors=True)
         run = carry_out(plan, data, scratch, observers=watchers)
     metrics = read_metrics(scratch / METRICS)
@@ -183,7 +184,7 @@ def machine() -> dict[str, Any]:
 
 
 class _Watch:
-    """Reports how far the training is."""
+    """An observer that reports how far the training is."""
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
