@@ -67,14 +67,16 @@ def step_posteriors(lattice, log_probs, inside, taken, depth, result):
     ends = np.full((depth, steps + 1), -np.inf)
     node, begun = np.zeros(depth, dtype=np.int64), np.zeros(depth, dtype=np.int64)
     counter, slot = np.zeros(depth, dtype=np.int64), np.zeros(depth, dtype=np.int64)
+    reaches = np.zeros(depth, dtype=np.int64)
     terms = np.empty(steps + 1)
     top, t = 0, 0
+    reaches[0] = steps
     ends[0, steps] = 0.0
     _frame_values(lattice, log_probs, inside, 0, 0, steps, ends[0], values[0])
     for i in range(len(taken)):
         here, s = node[top], begun[top]
         d = t - s
-        reach = min(lattice.longest, steps - s) if top else steps
+        reach = reaches[top]
         row = lattice.rows[_start(lattice, here, t, counter[top]) + slot[top]]
         result[i] = -np.inf
         if counter[top]:
@@ -105,5 +107,5 @@ def step_posteriors(lattice, log_probs, inside, taken, depth, result):
             ends[top + 1, e] = values[top, counter[top], slot[top], d + e]
         top += 1
         node[top], begun[top], counter[top], slot[top] = child, t, 0, 0
-        span = min(lattice.longest, reach - d)
-        _frame_values(lattice, log_probs, inside, child, t, span, ends[top], values[top])
+        reaches[top] = min(lattice.longest, reach - d)
+        _frame_values(lattice, log_probs, inside, child, t, reaches[top], ends[top], values[top])

@@ -8,13 +8,26 @@ from numba import njit
 @njit(cache=True)
 @no_type_check
 def row_keys(
-    actions, seen, enters, emits, calls, width, only_root, counters, longest, radix, last_count, observations, keys
+    actions,
+    seen,
+    enters,
+    emits,
+    calls,
+    width,
+    only_root,
+    has_root,
+    counters,
+    longest,
+    radix,
+    last_count,
+    observations,
+    keys,
 ):
     """Fill `keys` with a number for (block, τ, last, observation) wherever a call structure may come by, else -1."""
     steps, action_count = len(actions), emits.shape[1]
     place = 0
     for block in range(len(width)):
-        most = counters if only_root[block] else min(counters, longest)
+        most = counters if has_root[block] else min(counters, longest)
         for t in range(steps + 1):
             for counter in range(counters + 1):
                 for slot in range(width[block]):

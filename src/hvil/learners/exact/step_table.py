@@ -245,7 +245,7 @@ def _with_rows(
         keys = np.empty((steps + 1) * (counters + 1) * width.sum(), dtype=np.int64)
         row_keys(
             actions, seen[start : start + steps + 1], enters, graph.can_act[procedures], calls, width, only_root,
-            counters, longest, radix, last_count, len(first_seen), keys,
+            np.arange(len(width)) == nodes.block[0], counters, longest, radix, last_count, len(first_seen), keys,
         )  # fmt: skip
         all_actions.append(actions)
         all_keys.append(keys)
