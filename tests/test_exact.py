@@ -7,16 +7,17 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from random_policy import RandomPolicy, log_joints, random_traces, shortened
 from scipy import stats
+from strategies import ACTIONS, graphs_and_actions
 
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.exact import inference as exact
-from hvil.learners.exact.step_table import Limits, StepTable, step_table
+from hvil.learners.exact.cost import Limits
+from hvil.learners.exact.step_table import StepTable, step_table
 from hvil.machine import reference
 from hvil.machine.callgraph import CallGraph, call_graph
-from random_policy import RandomPolicy, log_joints, random_traces, shortened
-from strategies import ACTIONS, graphs_and_actions
 
 RECURSIVE = {
     "max_depth": 3,

@@ -12,7 +12,8 @@ from jaxtyping import Bool, Float
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.exact import inference as exact
-from hvil.learners.exact.step_table import Limits, refuse_costly
+from hvil.learners.exact.cost import Limits
+from hvil.learners.exact.step_table import refuse_costly
 from hvil.learners.exact_learner import ExactLearner, evaluated
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.learner import Learner

@@ -12,7 +12,8 @@ from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.config import Config
 from hvil.learners.exact import inference as exact
-from hvil.learners.exact.step_table import Limits, StepTable, step_table
+from hvil.learners.exact.cost import Limits
+from hvil.learners.exact.step_table import StepTable, step_table
 from hvil.learners.hvil import entropy_weight, input_sparsity, refuse_sparsity_without_columns
 from hvil.learners.learner import InferredSteps, Loss
 from hvil.learners.networks.batch import prepare
