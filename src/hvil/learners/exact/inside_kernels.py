@@ -61,14 +61,14 @@ def _sum_one_span(inside, callee, s, called, low, high, e):
 
 @njit(cache=True)
 @no_type_check
-def _best_spans(tables, callee, s, called, low, high, reach, longest, result):
+def _best_spans(inside, callee, s, called, low, high, reach, longest, result):
     """Fill result[e] = max_d called[d] + inside[callee, s + d, e - d] for all e ≤ reach."""
     for e in range(reach + 1):
         result[e] = -np.inf
     for d in range(low, high + 1):
         weight = called[d]
         if weight > -np.inf:
-            row = tables.inside[callee, s + d]
+            row = inside[callee, s + d]
             for j in range(1, min(reach - d, longest) + 1):
                 result[d + j] = max(result[d + j], weight + row[j])
 
@@ -128,7 +128,7 @@ def frame_forward(lattice, log_probs, tables, node, s, reach, states):
             if children[k] >= 0:
                 calls, ends = called[counter, k], alpha[counter + 1, 1 + k]
                 if semiring.best:
-                    _best_spans(tables, children[k], s, calls, low, high, reach, longest, ends)
+                    _best_spans(tables.inside, children[k], s, calls, low, high, reach, longest, ends)
                 else:
                     _sum_spans(tables, children[k], s, calls, low, high, reach, longest, ends)
         _set_bounds(alpha, bounds, counter + 1, low + 1, reach, width)

@@ -23,7 +23,7 @@ BEST = Semiring(best=True)
 """max over call structures: the most likely one (Viterbi)."""
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 @no_type_check
 def combine(semiring, values, count):
     """The first `count` log-values as one: the log of the sum of their exponentials, or the largest; -∞ for none."""
@@ -39,7 +39,7 @@ def combine(semiring, values, count):
     return top + np.log(total)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 @no_type_check
 def combine_two(semiring, one, other):
     """Two log-values as one."""

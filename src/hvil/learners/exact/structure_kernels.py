@@ -31,7 +31,7 @@ def _pick_return(semiring, lattice, log_probs, alpha, node, t, d, most, terms, r
     return 1 + picked // width, picked % width
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 @no_type_check
 def _pick_last(semiring, lattice, log_probs, alpha, node, t, counter, d, choice, terms, rng):
     """The last step l that a frame had taken before a choice at t = s + d with counter τ."""
@@ -43,7 +43,7 @@ def _pick_last(semiring, lattice, log_probs, alpha, node, t, counter, d, choice,
     return pick(semiring, terms, slots, rng)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 @no_type_check
 def _pick_call(semiring, called, inside, child, s, d, low, high, terms, rng):
     """The time since s, between low and high, of the call that has returned at s + d."""
@@ -52,7 +52,7 @@ def _pick_call(semiring, called, inside, child, s, d, low, high, terms, rng):
     return low + pick(semiring, terms, high + 1 - low, rng)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 @no_type_check
 def _with_room(array, used):
     """The array itself if it has an unused row, else a copy with twice the rows."""
