@@ -33,8 +33,9 @@ def evaluated(policy: RandomPolicy, traces: Traces, limits: Limits | None = None
     return table, table.log_probs(policy, torch.tensor(traces.observations))
 
 
-def structure(found: exact.Structures, trace: int = 0, sample: int = 0) -> tuple[int, ...]:
-    return tuple(found.choice[(found.trace == trace) & (found.sample == sample)].tolist())
+def structure(structures: exact.Structures, trace: int = 0, sample: int = 0) -> tuple[int, ...]:
+    choices = np.split(structures.steps.choice, structures.steps.offsets[1:-1])
+    return tuple(choices[trace * structures.log_joint.shape[1] + sample].tolist())
 
 
 def enumerated_counts(traces: Traces, graph: CallGraph, weights: dict[tuple[int, ...], float]) -> Counter:
@@ -94,8 +95,7 @@ def test_samples_pass_a_chi_squared_test_against_the_enumerated_posterior(spec: 
     probabilities = torch.softmax(log_joints(policy, traces, structures), 0).detach().numpy()
     count = 20_000
     found = exact.sample(*evaluated(policy, traces), count, np.random.default_rng(0))
-    starts = np.flatnonzero(np.diff(found.sample, prepend=-1))
-    drawn = Counter(tuple(part.tolist()) for part in np.split(found.choice, starts[1:]))
+    drawn = Counter(tuple(part.tolist()) for part in np.split(found.steps.choice, found.steps.offsets[1:-1]))
     assert set(drawn) <= set(structures)
     observed = np.array([drawn[taken] for taken in structures])
     common = probabilities * count >= 5
@@ -119,12 +119,12 @@ def test_samples_are_structures_of_the_trace_with_the_stated_probability(
     taken = [structure(found, sample=i) for i in range(3)]
     np.testing.assert_allclose(found.log_joint[0], log_joints(policy, traces, taken).detach(), rtol=1e-9, atol=1e-9)
     moments = reference.replay(graph, actions, taken[2])
-    last = found.sample == 2
-    assert [moment.time for moment in moments] == found.time[last].tolist()
-    assert [len(moment.stack) for moment in moments] == found.depth[last].tolist()
-    assert [moment.stack[-1] for moment in moments] == [
-        (table.procedure[row], table.counter[row], table.last[row]) for row in found.row[last]
-    ]
+    steps = found.steps
+    of_third = slice(*steps.offsets[2:4])
+    assert [moment.time for moment in moments] == steps.row[of_third].tolist()
+    assert [len(moment.stack) for moment in moments] == steps.depth[of_third].tolist()
+    frames = np.stack([steps.procedure, steps.counter, steps.last], axis=1)[of_third]
+    assert [moment.stack[-1] for moment in moments] == [tuple(frame) for frame in frames.tolist()]
 
 
 def test_traces_of_different_lengths_give_what_each_gives_alone() -> None:
@@ -219,13 +219,13 @@ def test_limits_leave_out_exactly_the_structures_beyond_them(
     graph, actions = case[0], shortened(*case)
     limits = Limits(span, counter)
     policy, traces = RandomPolicy(graph, seed), random_traces(seed, actions)
-    kept = [taken for taken in reference.structures(graph, actions) if within(graph, actions, taken, limits)]
+    within_limits = [taken for taken in reference.structures(graph, actions) if within(graph, actions, taken, limits)]
     table, log_probs = evaluated(policy, traces, limits)
-    if not kept:
+    if not within_limits:
         with pytest.raises(InputError, match=r"trace 0 has no possible call structure .* within the given limits"):
             exact.posterior(table, log_probs)
         return
-    joints = log_joints(policy, traces, kept)
+    joints = log_joints(policy, traces, within_limits)
     value = exact.log_likelihood(table, log_probs)
     torch.testing.assert_close(value[0], torch.logsumexp(joints, 0), rtol=1e-9, atol=1e-9)
     for one, other in zip(
@@ -235,9 +235,9 @@ def test_limits_leave_out_exactly_the_structures_beyond_them(
     ):
         torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-9)
     likely = exact.viterbi(table, log_probs)
-    assert_most_likely(likely, kept, joints)
-    assert structure(exact.sample(table, log_probs, 1, np.random.default_rng(seed))) in kept
-    for taken, joint in list(zip(kept, joints.tolist(), strict=True))[:60]:
+    assert_most_likely(likely, within_limits, joints)
+    assert structure(exact.sample(table, log_probs, 1, np.random.default_rng(seed))) in within_limits
+    for taken, joint in list(zip(within_limits, joints.tolist(), strict=True))[:60]:
         [conditional] = exact.step_posterior(table, log_probs, 0, [np.array(taken)])
         log_posterior = conditional[np.arange(len(taken)), taken].sum()
         assert log_posterior == pytest.approx(joint - value.item(), rel=1e-6, abs=1e-9)

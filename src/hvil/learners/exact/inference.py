@@ -19,7 +19,7 @@ for rows, with M = T if there is no limit. `cost` estimates seconds and gigabyte
 Special cases: with a root that only calls and leaves that only act, these are the options of DDO; with an observed
 structure the sum has one term.
 
-Letters: N traces, S PHP steps, R rows of the step table, U choices.
+Letters: N traces, K structures of each trace, S PHP steps, R rows of the step table, U choices.
 """
 
 from collections.abc import Sequence
@@ -37,6 +37,7 @@ from hvil.learners.exact.outside_kernels import outside_pass
 from hvil.learners.exact.semiring import BEST, SUM, Semiring
 from hvil.learners.exact.step_table import StepTable
 from hvil.learners.exact.structure_kernels import choose_structures
+from hvil.machine.steps import Steps
 
 
 class SpanPosterior(NamedTuple):
@@ -49,21 +50,14 @@ class SpanPosterior(NamedTuple):
 
 
 class Structures(NamedTuple):
-    """Call structures of each trace: PHP steps, flat, ordered by trace, sample and the order they are taken in."""
+    """Call structures ξ of each trace: all of the first trace, then all of the second, and so on."""
 
-    trace: Int[np.ndarray, "S"]
-    sample: Int[np.ndarray, "S"]
-    """Which of the trace's structures, from 0."""
-    time: Int[np.ndarray, "S"]
-    """t of the observation o_t that the step sees."""
-    depth: Int[np.ndarray, "S"]
-    """Height of the stack before the step; 1 for the root alone."""
-    row: Int[np.ndarray, "S"]
-    """Row r of the step table: procedure, counter, last step and observation."""
-    choice: Int[np.ndarray, "S"]
-    """u_i."""
-    log_joint: Float[np.ndarray, "N samples"]
-    """log p(ξ, x) = Σ_i log p(u_i | r_i) of each structure."""
+    steps: Steps
+    """u_0, u_1, … of structure after structure; `offsets` says where each of the N · K structures begins."""
+    table_row: Int[np.ndarray, "S"]
+    """r_i, the row of the step table at which step i is taken."""
+    log_joint: Float[np.ndarray, "N K"]
+    """log p(ξ, x) = Σ_i log p(u_i | r_i)."""
 
 
 def posterior(table: StepTable, log_probs: Float[torch.Tensor, "R U"]) -> SpanPosterior:
@@ -126,16 +120,15 @@ def step_posterior(
 def step_log_posterior(
     table: StepTable, log_probs: Float[torch.Tensor, "R U"], structures: Structures
 ) -> Float[np.ndarray, "steps"]:
-    """The exact log p(u_i | u_0 … u_{i-1}, x) of each step; summed over a structure it is log p(ξ | x)."""
-    result = np.empty(len(structures.choice))
-    owner = structures.trace * structures.log_joint.shape[1] + structures.sample
-    parts = np.split(np.arange(len(owner)), np.flatnonzero(np.diff(owner)) + 1)
+    """The exact log p(u_i | u_0 … u_{i-1}, x) of each step; its sum over a structure is log p(ξ | x)."""
+    choices = np.split(structures.steps.choice, structures.steps.offsets[1:-1])
+    samples = structures.log_joint.shape[1]
+    result = []
     for trace in range(len(table.lattices)):
-        of_trace = [part for part in parts if structures.trace[part[0]] == trace]
-        posteriors = step_posterior(table, log_probs, trace, [structures.choice[part] for part in of_trace])
-        for part, log_posterior in zip(of_trace, posteriors, strict=True):
-            result[part] = log_posterior[np.arange(len(part)), structures.choice[part]]
-    return result
+        of_trace = choices[trace * samples : (trace + 1) * samples]
+        for taken, log_posterior in zip(of_trace, step_posterior(table, log_probs, trace, of_trace), strict=True):
+            result.append(log_posterior[np.arange(len(taken)), taken])
+    return np.concatenate(result)
 
 
 class _LogLikelihood(torch.autograd.Function):
@@ -181,16 +174,29 @@ def _inside(
 def _structures(
     table: StepTable, numbers: Float[np.ndarray, "R U"], semiring: Semiring, count: int, rng: np.random.Generator
 ) -> Structures:
-    parts, log_joint = [], np.empty((len(table.lattices), count))
+    parts, sizes, first_row = [], [], 0
     for trace, lattice in enumerate(table.lattices):
         tables, _ = _inside(table, numbers, trace, semiring)
         steps = choose_structures(lattice, numbers, tables, count, rng)
         steps = steps[_order(steps, table.graph.terminate)]
-        sampled, _, _, row, choice = steps.T
-        log_joint[trace] = np.bincount(sampled, numbers[row, choice], minlength=count)
-        parts.append(np.column_stack([np.full(len(steps), trace), steps]))
-    trace, sampled, time, depth, row, choice = np.concatenate(parts).T.copy()
-    return Structures(trace=trace, sample=sampled, time=time, depth=depth, row=row, choice=choice, log_joint=log_joint)
+        sizes.append(np.bincount(steps[:, 0], minlength=count))
+        parts.append(steps[:, 1:] + [first_row, 0, 0, 0])
+        first_row += len(lattice.actions) + 1
+    row, depth, table_row, choice = np.concatenate(parts).T.copy()
+    offsets = np.append(0, np.cumsum(np.concatenate(sizes)))
+    return Structures(
+        steps=Steps(
+            row=row,
+            procedure=table.procedure[table_row],
+            counter=table.counter[table_row],
+            last=table.last[table_row],
+            depth=depth,
+            choice=choice,
+            offsets=offsets,
+        ),
+        table_row=table_row,
+        log_joint=np.add.reduceat(numbers[table_row, choice], offsets[:-1]).reshape(-1, count),
+    )
 
 
 def _order(steps: Int[np.ndarray, "S 5"], terminate: int) -> Int[np.ndarray, "S"]:
