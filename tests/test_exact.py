@@ -5,23 +5,27 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from random_policy import RandomPolicy, log_joints, random_traces, shortened
 from scipy import stats
+from strategies import ACTIONS, graphs_and_actions
 
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.exact import inference as exact
-from hvil.learners.exact.step_table import Limits, StepTable, step_table
+from hvil.learners.exact.cost import Limits
+from hvil.learners.exact.step_table import StepTable, step_table
 from hvil.machine import reference
 from hvil.machine.callgraph import CallGraph, call_graph
-from random_policy import RandomPolicy, log_joints, random_traces, shortened
-from strategies import ACTIONS, graphs_and_actions
 
 RECURSIVE = {
     "max_depth": 3,
     "procedures": {"f": {"calls": ["f", "g"], "actions": ["a", "b"]}, "g": {"calls": ["f"], "actions": ["c", "a"]}},
 }
+
+SELF_CALLING_ROOT = CallGraph(("p0",), ACTIONS, calls=((0,),), acts=((0,),), root=0, max_depth=3)
+"""The root stands at the bottom of the stack, where no limit on spans holds, and above it, where one does."""
 
 
 def evaluated(policy: RandomPolicy, traces: Traces, limits: Limits | None = None) -> tuple[StepTable, torch.Tensor]:
@@ -29,8 +33,9 @@ def evaluated(policy: RandomPolicy, traces: Traces, limits: Limits | None = None
     return table, table.log_probs(policy, torch.tensor(traces.observations))
 
 
-def structure(found: exact.Structures, trace: int = 0, sample: int = 0) -> tuple[int, ...]:
-    return tuple(found.choice[(found.trace == trace) & (found.sample == sample)].tolist())
+def structure(structures: exact.Structures, trace: int = 0, sample: int = 0) -> tuple[int, ...]:
+    choices = np.split(structures.steps.choice, structures.steps.offsets[1:-1])
+    return tuple(choices[trace * structures.log_joint.shape[1] + sample].tolist())
 
 
 def enumerated_counts(traces: Traces, graph: CallGraph, weights: dict[tuple[int, ...], float]) -> Counter:
@@ -47,6 +52,12 @@ def found_counts(traces: Traces, table: StepTable, step_counts: np.ndarray) -> C
         seen = traces.observations[table.observation[row]].tobytes()
         counts[(seen, table.procedure[row], table.counter[row], table.last[row], choice)] += step_counts[row, choice]
     return counts
+
+
+def assert_most_likely(likely: exact.Structures, structures: list[tuple[int, ...]], log_joint: torch.Tensor) -> None:
+    """The structure of a trace is one of the most likely; there are several when they take the same steps in turn."""
+    assert log_joint[structures.index(structure(likely))].item() == pytest.approx(log_joint.max().item(), abs=1e-9)
+    np.testing.assert_allclose(likely.log_joint, log_joint.max().item(), rtol=1e-9, atol=1e-9)
 
 
 @settings(max_examples=200, deadline=None)
@@ -73,8 +84,7 @@ def test_everything_equals_enumeration(case: tuple[CallGraph, list[int]], seed: 
     assert ours.total() == pytest.approx(counts.total(), rel=1e-6)
 
     likely = exact.viterbi(table, log_probs)
-    assert structure(likely) == structures[int(joints.argmax())]
-    np.testing.assert_allclose(likely.log_joint, joints.max().item(), rtol=1e-9, atol=1e-9)
+    assert_most_likely(likely, structures, joints)
 
 
 @pytest.mark.parametrize("spec", ["tree:2x2", "chain:3", RECURSIVE], ids=str)
@@ -85,8 +95,7 @@ def test_samples_pass_a_chi_squared_test_against_the_enumerated_posterior(spec: 
     probabilities = torch.softmax(log_joints(policy, traces, structures), 0).detach().numpy()
     count = 20_000
     found = exact.sample(*evaluated(policy, traces), count, np.random.default_rng(0))
-    starts = np.flatnonzero(np.diff(found.sample, prepend=-1))
-    drawn = Counter(tuple(part.tolist()) for part in np.split(found.choice, starts[1:]))
+    drawn = Counter(tuple(part.tolist()) for part in np.split(found.steps.choice, found.steps.offsets[1:-1]))
     assert set(drawn) <= set(structures)
     observed = np.array([drawn[taken] for taken in structures])
     common = probabilities * count >= 5
@@ -110,12 +119,12 @@ def test_samples_are_structures_of_the_trace_with_the_stated_probability(
     taken = [structure(found, sample=i) for i in range(3)]
     np.testing.assert_allclose(found.log_joint[0], log_joints(policy, traces, taken).detach(), rtol=1e-9, atol=1e-9)
     moments = reference.replay(graph, actions, taken[2])
-    last = found.sample == 2
-    assert [moment.time for moment in moments] == found.time[last].tolist()
-    assert [len(moment.stack) for moment in moments] == found.depth[last].tolist()
-    assert [moment.stack[-1] for moment in moments] == [
-        (table.procedure[row], table.counter[row], table.last[row]) for row in found.row[last]
-    ]
+    steps = found.steps
+    of_third = slice(*steps.offsets[2:4])
+    assert [moment.time for moment in moments] == steps.row[of_third].tolist()
+    assert [len(moment.stack) for moment in moments] == steps.depth[of_third].tolist()
+    frames = np.stack([steps.procedure, steps.counter, steps.last], axis=1)[of_third]
+    assert [moment.stack[-1] for moment in moments] == [tuple(frame) for frame in frames.tolist()]
 
 
 def test_traces_of_different_lengths_give_what_each_gives_alone() -> None:
@@ -202,19 +211,21 @@ def within(graph: CallGraph, actions: list[int], taken: tuple[int, ...], limits:
     st.sampled_from([None, 1, 2, 3]),
     st.sampled_from([None, 1, 2, 3]),
 )
+@example(case=(SELF_CALLING_ROOT, [0, 0]), seed=0, span=1, counter=None)
+@example(case=(SELF_CALLING_ROOT, [0, 0, 0]), seed=0, span=2, counter=None)
 def test_limits_leave_out_exactly_the_structures_beyond_them(
     case: tuple[CallGraph, list[int]], seed: int, span: int | None, counter: int | None
 ) -> None:
     graph, actions = case[0], shortened(*case)
     limits = Limits(span, counter)
     policy, traces = RandomPolicy(graph, seed), random_traces(seed, actions)
-    kept = [taken for taken in reference.structures(graph, actions) if within(graph, actions, taken, limits)]
+    within_limits = [taken for taken in reference.structures(graph, actions) if within(graph, actions, taken, limits)]
     table, log_probs = evaluated(policy, traces, limits)
-    if not kept:
+    if not within_limits:
         with pytest.raises(InputError, match=r"trace 0 has no possible call structure .* within the given limits"):
             exact.posterior(table, log_probs)
         return
-    joints = log_joints(policy, traces, kept)
+    joints = log_joints(policy, traces, within_limits)
     value = exact.log_likelihood(table, log_probs)
     torch.testing.assert_close(value[0], torch.logsumexp(joints, 0), rtol=1e-9, atol=1e-9)
     for one, other in zip(
@@ -224,8 +235,13 @@ def test_limits_leave_out_exactly_the_structures_beyond_them(
     ):
         torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-9)
     likely = exact.viterbi(table, log_probs)
-    assert structure(likely) == kept[int(joints.argmax())]
-    assert structure(exact.sample(table, log_probs, 1, np.random.default_rng(seed))) in kept
+    assert_most_likely(likely, within_limits, joints)
+    assert structure(exact.sample(table, log_probs, 1, np.random.default_rng(seed))) in within_limits
+    for taken, joint in list(zip(within_limits, joints.tolist(), strict=True))[:60]:
+        [conditional] = exact.step_posterior(table, log_probs, 0, [np.array(taken)])
+        log_posterior = conditional[np.arange(len(taken)), taken].sum()
+        assert log_posterior == pytest.approx(joint - value.item(), rel=1e-6, abs=1e-9)
+        np.testing.assert_allclose(np.exp(conditional).sum(axis=1), 1.0, rtol=1e-9)
     full = exact.log_likelihood(*evaluated(policy, traces))
     assert value.item() <= full.item() + 1e-9
 

@@ -13,7 +13,7 @@ from hvil.data.trace_files import save
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.exact import inference as exact
-from hvil.learners.exact.step_table import Limits
+from hvil.learners.exact.cost import Limits
 from hvil.learners.exact_learner import evaluated
 from hvil.learners.hvil import HvilLearner
 from hvil.training.fit import fit

@@ -1,6 +1,9 @@
-"""The exact learner: the policy alone, trained on the sum over all call structures. No posterior network, no samples.
+"""The exact learner: the policy alone, trained on the sum over all call structures, without a posterior network.
 
-It minimises the same objective as HVIL, E_q[Σ c_i], with the best q there is in place of a learned one.
+It minimises the same objective as HVIL, E_q[Σ c_i], with the best possible q in place of a learned one.
+`hvil.learners.exact` has the dynamic program.
+
+Letters: R rows of the step table, U choices.
 """
 
 import numpy as np
@@ -12,13 +15,14 @@ from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.config import Config
 from hvil.learners.exact import inference as exact
-from hvil.learners.exact.step_table import Limits, StepTable, step_table
+from hvil.learners.exact.cost import Limits
+from hvil.learners.exact.step_table import StepTable, step_table
 from hvil.learners.hvil import entropy_weight, input_sparsity, refuse_sparsity_without_columns
 from hvil.learners.learner import InferredSteps, Loss
 from hvil.learners.networks.batch import prepare
 from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.networks.runner import ProcedurePolicy
-from hvil.machine.steps import Steps, joined
+from hvil.machine.steps import joined
 
 
 class ExactLearner(nn.Module):
@@ -36,13 +40,15 @@ class ExactLearner(nn.Module):
         self.config = config
         self.policy_network = PolicyNetwork(config)
         refuse_sparsity_without_columns(self.policy_network, config)
-        self.limits = Limits(config.model.longest_span or None, config.model.largest_counter or None)
+        self.limits = Limits(
+            longest_span=config.model.longest_span or None, largest_counter=config.model.largest_counter or None
+        )
 
     def loss(self, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
-        """The objective's exact gradient, the mean over traces; nothing is drawn.
+        """The objective and its exact gradient, the mean over traces; nothing is sampled.
 
-        With the entropy's weight w, min_q E_q[Σ c_i] = -(1 + w) log Σ_ξ p(ξ, x)^{1/(1 + w)}, whose minimiser is the
-        posterior at temperature 1 + w; for w = 0 this is -log p(x).
+        With the entropy's weight w, min_q E_q[Σ c_i] = -(1 + w) log Σ_ξ p(ξ, x)^{1/(1 + w)}. The minimiser is the
+        posterior at temperature 1 + w; for w = 0 the minimum is -log p(x).
         """
         weight = entropy_weight(self.config, update)
         table, log_probs = self.evaluated(traces)
@@ -60,10 +66,10 @@ class ExactLearner(nn.Module):
             "entropy_weight": weight,
             "php_steps_per_action": float(result.step_counts.sum()) / len(traces.actions),
         }
-        return Loss(total / len(traces), metrics)
+        return Loss(total=total / len(traces), metrics=metrics)
 
     def policy(self) -> ProcedurePolicy:
-        """The policy as it is now."""
+        """The current policy; it shares the weights."""
         return ProcedurePolicy(self.policy_network)
 
     def evaluated(self, traces: Traces) -> tuple[StepTable, Float[Tensor, "R U"]]:
@@ -84,23 +90,13 @@ def infer_exactly(
 ) -> InferredSteps:
     """The most likely call structure of each trace under any policy of procedures, or one drawn from the posterior."""
     parts, log_q = [], []
-    # One trace at a time: a test set is larger than a batch, and its tables would be too.
+    # One trace at a time: the tables of a whole test set would not fit in memory.
     for trace in traces:
         with torch.no_grad():
             table, log_probs = evaluated(policy, trace, config, limits)
-        found = exact.viterbi(table, log_probs) if rng is None else exact.sample(table, log_probs, 1, rng)
-        parts.append(
-            Steps(
-                row=found.time,
-                procedure=table.procedure[found.row],
-                counter=table.counter[found.row],
-                last=table.last[found.row],
-                depth=found.depth,
-                choice=found.choice,
-                offsets=np.array([0, len(found.row)]),
-            )
-        )
-        log_q.append(exact.step_log_posterior(table, log_probs, found))
+        structures = exact.viterbi(table, log_probs) if rng is None else exact.sample(table, log_probs, 1, rng)
+        parts.append(structures.steps)
+        log_q.append(exact.step_log_posterior(table, log_probs, structures))
     return InferredSteps(steps=joined(parts), log_q=np.concatenate(log_q))
 
 

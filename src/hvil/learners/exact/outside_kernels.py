@@ -1,38 +1,55 @@
-"""Compiled expected counts of steps: reverse-mode differentiation of the span tables, frame by frame.
+"""Compiled outside pass of exact inference: how often the posterior expects each step, callers first.
 
-Posterior expectations lie between 0 and the number of steps, so they stay in the linear domain. Letters as in
-`exact_kernels`.
+This is reverse-mode differentiation of the inside pass, frame by frame. The derivatives of log p(x) are posterior
+expectations between 0 and the number of steps, so they stay in the linear domain. Letters as in `lattice`.
 """
 
-from typing import no_type_check
+from typing import NamedTuple, no_type_check
 
 import numpy as np
 from numba import njit
 
-from hvil.learners.exact.inside_kernels import TINY, _start, frame_forward
+from hvil.learners.exact.inside_kernels import TINY, frame_forward
+from hvil.learners.exact.lattice import empty_states, rows_start, rows_stride
 
 
-@njit(cache=True)
+class Expected(NamedTuple):
+    """Expected numbers of events under the posterior: derivatives of log p(x), times the trace's weight."""
+
+    steps: np.ndarray
+    """(rows, choices) how often a choice is taken at a row: by the log-probabilities."""
+    spans: np.ndarray
+    """(nodes, T, L + 1) how often a node called at s returns at s + d: by `SpanTables.inside`."""
+    visits: np.ndarray
+    """(M + 1, 1 + C, T + 1) how often the present frame is in a state (τ, l, d): by `FrameStates.alpha`."""
+    calls: np.ndarray
+    """(T + 1,) how often the present frame makes a call at s + d, for the counter and callee at hand."""
+
+
+@njit(cache=True, inline="always")
 @no_type_check
-def _share(lattice, log_probs, node, t, counter, choice, alpha, total, amount, received, counts):
-    """Divide the expected count of a step over the last steps before it, in proportion to their part of `total`."""
-    start = _start(lattice, node, t, counter)
-    for slot in range(1 if counter == 0 else lattice.width[lattice.block[node]]):
-        if alpha[slot] > -np.inf:
-            row = lattice.rows[start + slot]
-            part = amount * np.exp(alpha[slot] + log_probs[row, choice] - total)
-            received[slot] += part
+def _share_step(log_probs, rows, start, slots, alpha, visits, counts, counter, d, choice, total, amount):
+    """Divide the expected count of a step over the last steps l before it, by their parts of its weight `total`."""
+    for slot in range(slots):
+        if alpha[counter, slot, d] > -np.inf:
+            row = rows[start + slot]
+            part = amount * np.exp(alpha[counter, slot, d] + log_probs[row, choice] - total)
+            visits[counter, slot, d] += part
             counts[row, choice] += part
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
 @no_type_check
-def _share_spans(tables, callee, s, called, low, high, reach, longest, alpha, received, outside, caller):
-    """Reverse of `_call_spans`: from the expected counts of its results to those of calls and of the callee's spans."""
+def _share_spans(tables, callee, s, called, low, high, reach, longest, alpha, received, spans, calls):
+    """Divide the expected counts of a call's ends over the times of the call: the reverse of `_sum_spans`.
+
+    `received[e]` is how often a call has ended at s + e, where alpha[e] is its log-probability. The shares go to
+    `calls[d]` and to the callee's `spans`.
+    """
     inside, scale, linear = tables.inside, tables.scale, tables.linear
     top = -np.inf
     for d in range(low, high + 1):
-        caller[d] = 0.0
+        calls[d] = 0.0
         top = max(top, called[d] + scale[callee, s + d])
     if top == -np.inf:
         return
@@ -45,66 +62,64 @@ def _share_spans(tables, callee, s, called, low, high, reach, longest, alpha, re
             else:
                 for d in range(max(low, e - longest), min(high, e - 1) + 1):
                     part = received[e] * np.exp(called[d] + inside[callee, s + d, e - d] - alpha[e])
-                    caller[d] += part
-                    outside[callee, s + d, e - d] += part
+                    calls[d] += part
+                    spans[callee, s + d, e - d] += part
     for d in range(low, high + 1):
         weight = np.exp(called[d] + scale[callee, s + d] - top)
         if weight > 0.0:
-            row, out = linear[callee, s + d], outside[callee, s + d]
+            row, out = linear[callee, s + d], spans[callee, s + d]
             total = 0.0
             for j in range(1, min(reach - d, longest) + 1):
                 part = weight * row[j] * ratio[d + j]
                 out[j] += part
                 total += part
-            caller[d] += total
+            calls[d] += total
 
 
 @njit(cache=True)
 @no_type_check
-def frame_backward(
-    lattice, log_probs, tables, node, s, reach, spans, alpha, called, bounds, returned, outside, visits, counts
-):
-    """Expected counts of a frame's steps from those of its spans (d,); adds to `counts` and its callees' `outside`.
+def frame_backward(lattice, log_probs, tables, states, expected, node, s, reach, spans):
+    """Expected counts of a frame's steps and of its callees' spans, from those of its own spans (d,).
 
-    Reverse-mode differentiation of `frame_forward`: visits[τ, l, d] is ∂ log p(x) / ∂ alpha[τ, l, d], a posterior
-    expectation, so it stays in the linear domain.
+    The reverse of `frame_forward`, which has filled `states`.
     """
-    width, action_count = lattice.width[lattice.block[node]], lattice.acts.shape[1]
+    rows, actions, children = lattice.rows, lattice.actions, lattice.children[node]
+    alpha, bounds, returned = states.alpha, states.bounds, states.returned
+    visits, calls, counts = expected.visits, expected.calls, expected.steps
+    width, stride, terminate = lattice.width[lattice.block[node]], rows_stride(lattice, node), lattice.acts.shape[1]
     counters = min(lattice.counters, reach)
     visits[: counters + 1, :width, : reach + 1] = 0.0
-    caller = np.empty(reach + 1)
     for counter in range(counters, -1, -1):
         low, high = bounds[counter, 0], bounds[counter, 1]
+        first, slots = rows_start(lattice, node, s, counter), width if counter else 1
         if counter < counters:
-            for d in range(low, high + 1):
-                if d == reach:
-                    continue
-                amount = visits[counter + 1, 0, d + 1]
-                if amount > 0.0:
-                    _share(
-                        lattice, log_probs, node, s + d, counter, lattice.actions[s + d], alpha[counter, :, d],
-                        alpha[counter + 1, 0, d + 1], amount, visits[counter, :, d], counts,
+            last = min(high, reach - 1)
+            for d in range(low, last + 1):
+                if visits[counter + 1, 0, d + 1] > 0.0:
+                    _share_step(
+                        log_probs, rows, first + d * stride, slots, alpha, visits, counts, counter, d, actions[s + d],
+                        alpha[counter + 1, 0, d + 1], visits[counter + 1, 0, d + 1],
                     )  # fmt: skip
             for k in range(width - 1):
-                child = lattice.children[node, k]
-                if child < 0:
+                if children[k] < 0:
                     continue
+                called = states.called[counter, k]
                 _share_spans(
-                    tables, child, s, called[counter, k], low, min(high, reach - 1), reach, lattice.longest,
-                    alpha[counter + 1, 1 + k], visits[counter + 1, 1 + k], outside, caller,
+                    tables, children[k], s, called, low, last, reach, lattice.longest,
+                    alpha[counter + 1, 1 + k], visits[counter + 1, 1 + k], expected.spans, calls,
                 )  # fmt: skip
-                for d in range(low, min(high, reach - 1) + 1):
-                    if caller[d] > 0.0 and called[counter, k, d] > -np.inf:
-                        _share(
-                            lattice, log_probs, node, s + d, counter, action_count + 1 + k, alpha[counter, :, d],
-                            called[counter, k, d], caller[d], visits[counter, :, d], counts,
+                for d in range(low, last + 1):
+                    if calls[d] > 0.0 and called[d] > -np.inf:
+                        _share_step(
+                            log_probs, rows, first + d * stride, slots, alpha, visits, counts, counter, d,
+                            terminate + 1 + k, called[d], calls[d],
                         )  # fmt: skip
         if counter > 0:
             for d in range(low, high + 1):
                 if spans[d] > 0.0:
-                    _share(
-                        lattice, log_probs, node, s + d, counter, action_count, alpha[counter, :, d],
-                        returned[d], spans[d], visits[counter, :, d], counts,
+                    _share_step(
+                        log_probs, rows, first + d * stride, slots, alpha, visits, counts, counter, d, terminate,
+                        returned[d], spans[d],
                     )  # fmt: skip
 
 
@@ -113,26 +128,22 @@ def frame_backward(
 def outside_pass(lattice, log_probs, tables, weight, counts):
     """Add the posterior's expected count of every step, times `weight`, to `counts` (rows, choices)."""
     nodes, steps = len(lattice.children), len(lattice.actions)
-    longest, counters = min(lattice.longest, steps), min(lattice.counters, steps)
-    calls = lattice.children.shape[1]
-    alpha = np.empty((counters + 1, 1 + calls, steps + 1))
-    visits = np.empty((counters + 1, 1 + calls, steps + 1))
-    called = np.empty((counters + 1, calls, steps + 1))
-    bounds = np.empty((counters + 1, 2), dtype=np.int64)
-    returned = np.empty(steps + 1)
-    outside = np.zeros((nodes, steps, longest + 1))
+    states = empty_states(lattice)
+    expected = Expected(
+        steps=counts,
+        spans=np.zeros((nodes, steps, min(lattice.longest, steps) + 1)),
+        visits=np.empty(states.alpha.shape),
+        calls=np.empty(steps + 1),
+    )
     whole = np.zeros(steps + 1)
     whole[steps] = weight
     for node in range(nodes):
         for s in range(steps if node else 1):
-            spans = outside[node, s] if node else whole
+            spans = expected.spans[node, s] if node else whole
             reach = 0
             for d in range(1, len(spans)):
                 if spans[d] > 0.0:
                     reach = d
             if reach:
-                frame_forward(lattice, log_probs, tables, node, s, reach, False, alpha, called, bounds, returned)
-                frame_backward(
-                    lattice, log_probs, tables, node, s, reach, spans, alpha, called, bounds, returned, outside,
-                    visits, counts,
-                )  # fmt: skip
+                frame_forward(lattice, log_probs, tables, node, s, reach, states)
+                frame_backward(lattice, log_probs, tables, states, expected, node, s, reach, spans)

@@ -1,7 +1,8 @@
-"""Compiled choice of call structures from the span tables: the most likely one, or samples from the posterior.
+"""Compiled choice of call structures from the span tables: samples of the posterior, or the most likely one.
 
-Frames are unwound from their return back to their call, all samples together, callers before callees, so that what
-a frame can do (`frame_forward`) is computed once for all of them and never stored.
+The semiring of the tables says which. Frames are unwound from their return back to their call, callers before callees
+and all samples together, so `frame_forward` computes once for all of them what a frame can do, and nothing of it is
+stored. Letters as in `lattice`.
 """
 
 from typing import no_type_check
@@ -9,62 +10,54 @@ from typing import no_type_check
 import numpy as np
 from numba import njit
 
-from hvil.learners.exact.inside_kernels import _start, frame_forward
+from hvil.learners.exact.inside_kernels import frame_forward
+from hvil.learners.exact.lattice import empty_states, rows_start, slot_count
+from hvil.learners.exact.semiring import pick
 
 
 @njit(cache=True)
 @no_type_check
-def _pick(terms, count, best, rng):
-    """The index of the largest of some log-weights, or one in proportion to them."""
-    top = 0
-    for i in range(count):
-        if terms[i] > terms[top]:
-            top = i
-    if best:
-        return top
-    total = 0.0
-    for i in range(count):
-        total += np.exp(terms[i] - terms[top])
-    left = rng.random() * total
-    for i in range(count):
-        left -= np.exp(terms[i] - terms[top])
-        if left < 0.0:
-            return i
-    return top
-
-
-@njit(cache=True)
-@no_type_check
-def _pick_last(lattice, log_probs, node, t, counter, choice, alpha, terms, best, rng):
-    """The last step (as l) before a choice of the frame at t with counter τ."""
-    width = lattice.width[lattice.block[node]] if counter else 1
-    start = _start(lattice, node, t, counter)
-    for slot in range(width):
-        terms[slot] = -np.inf
-        if alpha[slot] > -np.inf:
-            terms[slot] = alpha[slot] + log_probs[lattice.rows[start + slot], choice]
-    return _pick(terms, width, best, rng)
-
-
-@njit(cache=True)
-@no_type_check
-def _pick_return(lattice, log_probs, node, t, counters, alpha, terms, best, rng):
-    """Counter and last step with which a frame returns at t; alpha is (τ, l) at this time."""
+def _pick_return(semiring, lattice, log_probs, alpha, node, t, d, most, terms, rng):
+    """The counter (up to `most`) and the last step l with which a frame returns at t = s + d."""
     width, terminate = lattice.width[lattice.block[node]], lattice.acts.shape[1]
-    for counter in range(1, counters + 1):
-        start = _start(lattice, node, t, counter)
+    for counter in range(1, most + 1):
+        start = rows_start(lattice, node, t, counter)
         for slot in range(width):
-            place = (counter - 1) * width + slot
-            terms[place] = -np.inf
-            if alpha[counter, slot] > -np.inf:
-                terms[place] = alpha[counter, slot] + log_probs[lattice.rows[start + slot], terminate]
-    picked = _pick(terms, counters * width, best, rng)
+            index = (counter - 1) * width + slot
+            terms[index] = -np.inf
+            if alpha[counter, slot, d] > -np.inf:
+                terms[index] = alpha[counter, slot, d] + log_probs[lattice.rows[start + slot], terminate]
+    picked = pick(semiring, terms, most * width, rng)
     return 1 + picked // width, picked % width
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 @no_type_check
-def _grown(array):
+def _pick_last(semiring, lattice, log_probs, alpha, node, t, counter, d, choice, terms, rng):
+    """The last step l that a frame had taken before a choice at t = s + d with counter τ."""
+    slots, start = slot_count(lattice, node, counter), rows_start(lattice, node, t, counter)
+    for slot in range(slots):
+        terms[slot] = -np.inf
+        if alpha[counter, slot, d] > -np.inf:
+            terms[slot] = alpha[counter, slot, d] + log_probs[lattice.rows[start + slot], choice]
+    return pick(semiring, terms, slots, rng)
+
+
+@njit(cache=True, inline="always")
+@no_type_check
+def _pick_call(semiring, called, inside, child, s, d, low, high, terms, rng):
+    """The time since s, between low and high, of the call that has returned at s + d."""
+    for e in range(low, high + 1):
+        terms[e - low] = called[e] + inside[child, s + e, d - e]
+    return low + pick(semiring, terms, high + 1 - low, rng)
+
+
+@njit(cache=True, inline="always")
+@no_type_check
+def _with_room(array, used):
+    """The array itself if it has an unused row, else a copy with twice the rows."""
+    if used < len(array):
+        return array
     larger = np.empty((2 * len(array), array.shape[1]), dtype=array.dtype)
     larger[: len(array)] = array
     return larger
@@ -72,16 +65,14 @@ def _grown(array):
 
 @njit(cache=True)
 @no_type_check
-def choose_structures(lattice, log_probs, tables, count, best, rng):
+def choose_structures(lattice, log_probs, tables, count, rng):
     """Steps of `count` call structures in no particular order: (structure, time, depth, row of the table, choice)."""
     nodes, steps, terminate = len(lattice.children), len(lattice.actions), lattice.acts.shape[1]
-    counters, calls = min(lattice.counters, steps), lattice.children.shape[1]
-    alpha = np.empty((counters + 1, 1 + calls, steps + 1))
-    called = np.empty((counters + 1, calls, steps + 1))
-    bounds = np.empty((counters + 1, 2), dtype=np.int64)
-    returned = np.empty(steps + 1)
-    terms = np.empty(max((counters + 1) * (1 + calls), steps + 1))
-    # Frames to unwind, a list for each node and time of call: (structure, actions until the return, depth, next one).
+    states, semiring = empty_states(lattice), tables.semiring
+    alpha = states.alpha
+    counters, slots = alpha.shape[0] - 1, alpha.shape[1]
+    terms = np.empty(max((counters + 1) * slots, steps + 1))
+    # Frames to unwind, a linked list for each node and time of call: (structure, span, depth, next in the list).
     first = np.full((nodes, steps), -1)
     frames = np.empty((max(16, 2 * count), 4), dtype=np.int64)
     taken = np.empty((max(16, 2 * count * steps), 5), dtype=np.int64)
@@ -96,19 +87,18 @@ def choose_structures(lattice, log_probs, tables, count, best, rng):
                 reach, frame = max(reach, frames[frame, 1]), frames[frame, 3]
             if reach == 0:
                 continue
-            frame_forward(lattice, log_probs, tables, node, s, reach, best, alpha, called, bounds, returned)
+            frame_forward(lattice, log_probs, tables, node, s, reach, states)
             frame = first[node, s]
             while frame >= 0:
                 structure, d, depth = frames[frame, 0], frames[frame, 1], frames[frame, 2]
                 frame = frames[frame, 3]
                 counter, slot = _pick_return(
-                    lattice, log_probs, node, s + d, min(counters, d), alpha[:, :, d], terms, best, rng
+                    semiring, lattice, log_probs, alpha, node, s + d, d, min(counters, d), terms, rng
                 )
                 choice = terminate
                 while True:
-                    row = np.int64(lattice.rows[_start(lattice, node, s + d, counter) + slot])
-                    if step_count == len(taken):
-                        taken = _grown(taken)
+                    row = np.int64(lattice.rows[rows_start(lattice, node, s + d, counter) + slot])
+                    taken = _with_room(taken, step_count)
                     taken[step_count] = (structure, s + d, depth, row, choice)
                     step_count += 1
                     if counter == 0:
@@ -118,19 +108,15 @@ def choose_structures(lattice, log_probs, tables, count, best, rng):
                         d -= 1
                         choice = lattice.actions[s + d]
                     else:
-                        child, low = lattice.children[node, slot - 1], bounds[counter, 0]
-                        high = min(bounds[counter, 1], d - 1)
-                        low = max(low, d - lattice.longest)
-                        for e in range(low, high + 1):
-                            terms[e - low] = called[counter, slot - 1, e] + tables.inside[child, s + e, d - e]
-                        end, d = d, low + _pick(terms, high + 1 - low, best, rng)
+                        child, end = lattice.children[node, slot - 1], d
+                        low = max(states.bounds[counter, 0], end - lattice.longest)
+                        high = min(states.bounds[counter, 1], end - 1)
+                        called = states.called[counter, slot - 1]
+                        d = _pick_call(semiring, called, tables.inside, child, s, end, low, high, terms, rng)
                         choice = terminate + slot
-                        if frame_count == len(frames):
-                            frames = _grown(frames)
+                        frames = _with_room(frames, frame_count)
                         frames[frame_count] = (structure, end - d, depth + 1, first[child, s + d])
                         first[child, s + d] = frame_count
                         frame_count += 1
-                    slot = _pick_last(
-                        lattice, log_probs, node, s + d, counter, choice, alpha[counter, :, d], terms, best, rng
-                    )
+                    slot = _pick_last(semiring, lattice, log_probs, alpha, node, s + d, counter, d, choice, terms, rng)
     return taken[:step_count]
