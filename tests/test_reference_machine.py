@@ -24,7 +24,7 @@ from hvil.machine.reference import (
     structures,
 )
 
-A, B, END, CALL0, CALL1 = range(5)
+A, B, TERMINATE, CALL0, CALL1 = range(5)
 """With two actions: the actions, ∅, and the calls of the first and second callee."""
 
 CALLER = call_graph(
@@ -57,18 +57,18 @@ class TestStep:
 
     def test_a_return_leaves_the_caller_as_it_was(self) -> None:
         stack = (Frame(0, 3, CALL0), Frame(1, 1, A))
-        assert step(CALLER, stack, END) == (Frame(0, 3, CALL0),)
-        assert step(CALLER, stack[:1], END) == ()
+        assert step(CALLER, stack, TERMINATE) == (Frame(0, 3, CALL0),)
+        assert step(CALLER, stack[:1], TERMINATE) == ()
 
 
 class TestMasks:
     def test_the_policy_cannot_return_before_its_first_step(self) -> None:
         assert policy_steps(PING_PONG, (Frame(0, 0, NONE),)) == [A, CALL0]
-        assert policy_steps(PING_PONG, (Frame(0, 1, A),)) == [A, END, CALL0]
+        assert policy_steps(PING_PONG, (Frame(0, 1, A),)) == [A, TERMINATE, CALL0]
 
     def test_the_policy_cannot_call_at_the_maximum_depth(self) -> None:
         stack = (Frame(0, 1, CALL0), Frame(1, 1, CALL0), Frame(0, 1, A))
-        assert policy_steps(PING_PONG, stack) == [A, END]
+        assert policy_steps(PING_PONG, stack) == [A, TERMINATE]
 
     def test_the_policy_cannot_call_what_cannot_act(self) -> None:
         mute = call_graph({"procedures": {"r": {"calls": ["mute", "p"]}, "mute": {"actions": []}, "p": {}}}, ("a", "b"))
@@ -80,7 +80,7 @@ class TestMasks:
     def test_the_posterior_calls_only_what_reaches_the_action(self) -> None:
         assert posterior_steps(CALLER, start(CALLER), B) == [CALL1]
         assert posterior_steps(PING_PONG, (Frame(0, 1, A),), B) == [CALL0]
-        assert posterior_steps(PING_PONG, (Frame(0, 1, CALL0), Frame(1, 1, CALL0), Frame(0, 1, A)), B) == [END]
+        assert posterior_steps(PING_PONG, (Frame(0, 1, CALL0), Frame(1, 1, CALL0), Frame(0, 1, A)), B) == [TERMINATE]
 
     def test_the_posterior_returns_only_if_a_frame_below_reaches_the_action(self) -> None:
         graph = call_graph(
@@ -88,15 +88,15 @@ class TestMasks:
             ("a", "b"),
         )
         low = (Frame(0, 1, CALL0), Frame(1, 1, A))
-        assert posterior_steps(graph, low, B) == [END, CALL0]
+        assert posterior_steps(graph, low, B) == [TERMINATE, CALL0]
         assert posterior_steps(graph, (Frame(1, 1, A),), B) == [CALL0]  # the root never returns while the trace goes on
         shallow = call_graph({**graph.to_mapping(), "max_depth": 2}, ("a", "b"))
         assert not shallow.reaches[2, 0, B]
 
     def test_at_the_end_everything_returns(self) -> None:
         stack = (Frame(0, 1, CALL0), Frame(1, 1, A))
-        assert posterior_steps(CALLER, stack, END) == [END]
-        assert posterior_steps(CALLER, stack[:1], END) == [END]
+        assert posterior_steps(CALLER, stack, TERMINATE) == [TERMINATE]
+        assert posterior_steps(CALLER, stack[:1], TERMINATE) == [TERMINATE]
 
     @given(graphs_and_actions(max_length=4, max_procedures=3, max_depth=3))
     def test_posterior_never_reaches_a_dead_end(self, case: tuple[CallGraph, list[int]]) -> None:
@@ -167,15 +167,15 @@ class TestStructures:
 
     def test_all_of_a_small_case(self) -> None:
         chain = call_graph("chain:2", ("a", "b"))
-        assert sorted(structures(chain, [B])) == [(B, END), (CALL0, B, END, END)]
+        assert sorted(structures(chain, [B])) == [(B, TERMINATE), (CALL0, B, TERMINATE, TERMINATE)]
 
     @given(graphs_and_actions(max_length=3, max_procedures=3, max_depth=3))
     def test_every_one_replays_to_the_trace_and_is_unique(self, case: tuple[CallGraph, list[int]]) -> None:
         graph, actions = case
-        found = list(islice(structures(graph, actions), 300))
-        assert found
-        assert len(set(found)) == len(found)
-        for structure in found:
+        some = list(islice(structures(graph, actions), 300))
+        assert some
+        assert len(set(some)) == len(some)
+        for structure in some:
             moments = replay(graph, actions, structure)
             assert moments[0].stack == start(graph)
             assert [u for u in structure if u < graph.terminate] == actions
@@ -208,23 +208,26 @@ class TestStructures:
 
 class TestReplay:
     def test_it_returns_the_machine_before_each_step(self) -> None:
-        moments = replay(CALLER, [A], (CALL0, A, END, END))
+        moments = replay(CALLER, [A], (CALL0, A, TERMINATE, TERMINATE))
         assert [moment.time for moment in moments] == [0, 0, 1, 1]
         assert moments[2].stack == (Frame(0, 1, CALL0), Frame(1, 1, A))
 
     @pytest.mark.parametrize(
         ("structure", "message"),
         [
-            ((CALL0, A, END, CALL1, B, END, END, END), "PHP step 7: the episode has already ended"),
+            (
+                (CALL0, A, TERMINATE, CALL1, B, TERMINATE, TERMINATE, TERMINATE),
+                "PHP step 7: the episode has already ended",
+            ),
             ((CALL0, A, CALL0), "PHP step 2, time 1: p has no choice 3"),
             ((9,), "PHP step 0, time 0: root has no choice 9"),
             ((-1,), "PHP step 0, time 0: root has no choice -1"),
-            ((CALL0, END), "PHP step 1, time 0: p cannot take the step return here"),
+            ((CALL0, TERMINATE), "PHP step 1, time 0: p cannot take the step return here"),
             ((CALL0, B), "PHP step 1, time 0: p cannot take the step b here"),
             ((CALL1, B), "PHP step 1, time 0: q takes b, the trace has a"),
             ((CALL0, A, A), "PHP step 2, time 1: p takes a, the trace has b"),
-            ((CALL0, A, END, CALL1, B, B), "PHP step 5, time 2: q takes b, the trace has return"),
-            ((CALL0, A, END, END), "PHP step 3, time 1: the root returns, the trace goes on"),
+            ((CALL0, A, TERMINATE, CALL1, B, B), "PHP step 5, time 2: q takes b, the trace has return"),
+            ((CALL0, A, TERMINATE, TERMINATE), "PHP step 3, time 1: the root returns, the trace goes on"),
             ((CALL0, A), "the structure ends at time 1 with 2 frame(s) on the stack"),
             ((), "the structure ends at time 0 with 1 frame(s) on the stack"),
         ],
@@ -250,5 +253,13 @@ class TestReplay:
         assert str(caught.value) == message
 
     def test_shared_frames_are_kept_if_it_is_not_known(self) -> None:
-        assert structure_from_stacks(CALLER, [A, A], [[0, 1], [0, 1]], [-1, -1]) == (CALL0, A, A, END, END)
-        assert structure_from_stacks(CALLER, [A, A], [[0, 1], [0, 1]], [1, 1]) == (CALL0, A, END, CALL0, A, END, END)
+        assert structure_from_stacks(CALLER, [A, A], [[0, 1], [0, 1]], [-1, -1]) == (CALL0, A, A, TERMINATE, TERMINATE)
+        assert structure_from_stacks(CALLER, [A, A], [[0, 1], [0, 1]], [1, 1]) == (
+            CALL0,
+            A,
+            TERMINATE,
+            CALL0,
+            A,
+            TERMINATE,
+            TERMINATE,
+        )

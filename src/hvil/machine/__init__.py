@@ -1,1 +1,4 @@
-"""The stack machine: `reference` is its meaning in plain Python, `kernels` the same thing compiled."""
+"""The stack machine: call graphs, PHP steps, and what a step does.
+
+`reference` is the specification in plain Python; `kernels` is the same compiled, `batched` the same for many machines.
+"""

@@ -21,13 +21,16 @@ from hvil.gate.files import read_json
 from hvil.gate.settings import from_mapping, setting
 
 CYCLIC_MAX_DEPTH = 8
+"""Maximum depth of the stack for a graph with cycles that does not name one."""
 MAX_PROCEDURES = 4096
+"""Largest graph: its matrix of calls, made to compute what each procedure reaches, has 64 MB."""
 MAX_DEPTH = 1000
+"""Deepest stack: a bound for what files may ask for."""
 
 
 @dataclass(frozen=True)
 class CallGraph:
-    """Procedures on a directed graph, cycles and self-calls included."""
+    """Named procedures, which of them each may call, and which actions it may take. Any directed graph is legal."""
 
     procedures: tuple[str, ...]
     action_names: tuple[str, ...]
@@ -89,7 +92,10 @@ class CallGraph:
 
     @cached_property
     def reaches(self) -> Bool[np.ndarray, "L_plus_1 H A"]:
-        """Whether a procedure can emit an action if it and its callees may fill so many levels: a least fixpoint."""
+        """Whether a procedure can emit an action, itself or by calls, if it may use so many levels of the stack.
+
+        A least fixpoint over levels, so that cycles are no special case.
+        """
         table = np.zeros((self.max_depth + 1, *self.can_act.shape), dtype=bool)
         calls = np.zeros((len(self.procedures), len(self.procedures)), dtype=np.float32)
         for procedure, callees in enumerate(self.calls):
@@ -97,7 +103,7 @@ class CallGraph:
         for level in range(1, self.max_depth + 1):
             table[level] = self.can_act | (calls @ table[level - 1] > 0)
             if (table[level] == table[level - 1]).all():
-                table[level:] = table[level]  # the fixpoint
+                table[level:] = table[level]  # the fixpoint is reached
                 break
         return table
 
@@ -147,7 +153,7 @@ class CallGraph:
         return "\n".join([*lines, "}"]) + "\n"
 
     def to_text(self) -> str:
-        """The graph as an ASCII tree; a procedure that was shown already is marked with ^."""
+        """The graph as an ASCII tree; a procedure whose callees are shown further up is marked with ^."""
         lines: list[str] = []
         shown: set[int] = set()
         pending = [(self.root, "", "")]
@@ -157,10 +163,10 @@ class CallGraph:
             shown.add(procedure)
             lines.append(prefix + self.procedures[procedure] + (" ^" if again and self.calls[procedure] else ""))
             callees = () if again else self.calls[procedure]
-            for position in reversed(range(len(callees))):
-                end = position == len(callees) - 1
-                branch, rest = ("`-- ", "    ") if end else ("|-- ", "|   ")
-                pending.append((callees[position], below + branch, below + rest))
+            for number in reversed(range(len(callees))):
+                final = number == len(callees) - 1
+                branch, rest = ("`-- ", "    ") if final else ("|-- ", "|   ")
+                pending.append((callees[number], below + branch, below + rest))
         return "\n".join(lines)
 
 
@@ -192,15 +198,15 @@ def action_names_in(spec: str) -> tuple[str, ...]:
     """The actions that a call-graph file names, in the order of their first mention; none for other specs."""
     value = graph_contents(spec)
     procedures = value.get("procedures") if isinstance(value, Mapping) else None
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for entry in procedures.values() if isinstance(procedures, Mapping) else ():
         actions = entry.get("actions") if isinstance(entry, Mapping) else None
-        found |= {name: None for name in actions if isinstance(name, str)} if isinstance(actions, list) else {}
-    return tuple(found)
+        names |= {name: None for name in actions if isinstance(name, str)} if isinstance(actions, list) else {}
+    return tuple(names)
 
 
 def graph_contents(spec: Any) -> Any:
-    """The spec, or what is in the file that it names: a file may change, and be missing elsewhere."""
+    """The spec itself, or the contents of the file that it names, for records that must not depend on the file."""
     return read_json(spec) if isinstance(spec, str) and _is_file(spec) else spec
 
 
@@ -297,8 +303,8 @@ def _check_lists(lists: Sequence[Sequence[int]], procedures: Sequence[str], what
         raise InputError(f"call graph: {len(lists)} lists of what each procedure {what}, for {len(procedures)} of them")
     for name, entries in zip(procedures, lists, strict=True):
         if len(set(entries)) < len(entries) or not all(0 <= entry < limit for entry in entries):
-            found = ", ".join(map(str, entries))
-            raise InputError(f"call graph: {name!r} {what} {found}; expected different numbers in 0..{limit - 1}")
+            listed = ", ".join(map(str, entries))
+            raise InputError(f"call graph: {name!r} {what} {listed}; expected different numbers in 0..{limit - 1}")
 
 
 def _longest_path(calls: Sequence[Sequence[int]], root: int) -> int | None:

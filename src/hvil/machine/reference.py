@@ -1,8 +1,8 @@
 """The stack machine in plain Python: what a PHP step does, what is possible, and every call structure of a trace.
 
-This is the specification. Compiled and batched code is tested equal to it; nothing here is meant to be fast.
-A *structure* is the sequence of all PHP steps u_0, u_1, … of a trace, each coded as a choice of the procedure that
-takes it (`CallGraph.terminate`): actions, ∅, calls.
+This is the specification: compiled and batched code is tested to take the same steps, and nothing here is meant to be
+fast. A *structure* is the sequence of all PHP steps u_0, u_1, … of a trace. A step is coded as a choice of the
+procedure that takes it: an action, ∅ or a call (`CallGraph.terminate` has the numbering).
 """
 
 from collections.abc import Iterator, Sequence
@@ -127,10 +127,10 @@ def replay(graph: CallGraph, actions: Sequence[int], structure: Sequence[int]) -
 
 
 def steps_towards(graph: CallGraph, stack: Stack, wanted: Sequence[int], kept: int, action: int) -> list[int]:
-    """The steps of one time whose stack at the action is known: returns down to the kept frames, calls, the action.
+    """The steps of one time whose stack at the action is `wanted`: returns down to the kept frames, calls, the action.
 
-    `kept` is -1 if unknown: then all the frames that are shared stay. More than those cannot be kept, which happens
-    when the time before was inferred.
+    `kept` is how many frames stay, or -1: then all frames stay that both stacks share. After a time that was inferred,
+    fewer frames may be shared than the annotation keeps; then those stay.
     """
     shared = 0
     while shared < min(len(stack), len(wanted)) and stack[shared].procedure == wanted[shared]:

@@ -1,4 +1,4 @@
-"""The networks of procedures, posterior and baselines, and the code that runs them one step at a time.
+"""The networks of policy, posterior and baselines, and the code that runs a policy.
 
 They know nothing of objectives: those are in `hvil.learners.objective` and `hvil.learners.exact`.
 """

@@ -37,7 +37,7 @@ def prepare(traces: Traces, config: Config, device: torch.device) -> Batch:
     """
     config.check(traces)
     config.graph.check_actions(traces.actions, "the traces")
-    annotated = config.model.annotations == "use"
+    annotated = config.model.uses_annotations
     features = input_features(config.inputs, traces.observations, len(traces.observations))
     return Batch(
         features=torch.from_numpy(features).to(device),

@@ -1,6 +1,6 @@
-"""The paper's ConvNet, and how an observation splits into an image and the other numbers.
+"""The paper's ConvNet, and how an observation splits into an image and other numbers.
 
-It stands in for the MLP of a procedure and for the encoder of a recurrent model; what feeds it is theirs to decide.
+`encoders` makes networks of procedures and encoders of it.
 
 Letters: N rows, M different images, C channels, E other numbers beside the image.
 """
@@ -15,10 +15,12 @@ from hvil.gate.errors import InputError
 
 MNIST_SIDE = 28
 CHANNELS = (10, 20)
+"""Of the two convolutions. All sizes are those of the network that the paper cites, PyTorch's MNIST example."""
 KERNEL = 5
 FEATURES = 50
+"""Units after the convolutions."""
 SMALLEST_SIDE = 16
-"""Below this, nothing is left of an image after two convolutions and two poolings."""
+"""Two convolutions and two poolings leave one pixel of a side of 16, and none of a smaller one."""
 
 
 class ImageLayout(NamedTuple):
@@ -75,19 +77,20 @@ class ConvNet(nn.Module):
 
     def forward(self, images: Float[Tensor, "N C H W"], numbers: Float[Tensor, "N E"]) -> Float[Tensor, "N outputs"]:
         """The outputs of each row."""
-        different, place = _blanks_once(images)
+        different, index = _blanks_once(images)
         different = different.to(memory_format=torch.channels_last)  # a third less time on the CPU
         hidden = torch.relu(torch.max_pool2d(self.first(different), 2))
         hidden = torch.relu(torch.max_pool2d(self.second(hidden), 2))
-        hidden = torch.relu(self.features(hidden.flatten(1))).index_select(0, place)
+        hidden = torch.relu(self.features(hidden.flatten(1))).index_select(0, index)
         output: Tensor = self.output(torch.cat([hidden, numbers], dim=1))
         return output
 
 
 def _blanks_once(images: Float[Tensor, "N C H W"]) -> tuple[Float[Tensor, "M C H W"], Int[Tensor, "N"]]:
-    """The images with all blank ones as one, and where each is among them.
+    """The images, of which all blank ones are one, and the index of each row's image among them.
 
-    In tasks whose later observations have no picture, half of all images are blank, and convolutions are what costs.
+    In tasks whose later observations have no picture, half of all images are blank. Convolutions take most of the
+    time, so a blank image goes through them once.
     """
     drawn = images.flatten(1).any(dim=1)
     if drawn.all():
@@ -97,6 +100,7 @@ def _blanks_once(images: Float[Tensor, "N C H W"]) -> tuple[Float[Tensor, "M C H
 
 
 def _remaining(side: int) -> int:
+    """How many pixels the convolutions and poolings leave of a side."""
     for _ in CHANNELS:
         side = (side - KERNEL + 1) // 2
     return side
