@@ -53,12 +53,12 @@ def test_the_objective_leaves_what_the_walk_computed_as_it_is():
     batch = prepare(traces, learner.config, learner.device)
     context = learner.posterior.context(batch)
     walk, evaluated = learner.posterior.walk_compiled(
-        batch, context, np.random.default_rng(0).random(learner.posterior.most_steps(batch))
+        batch, context, learner.posterior.uniforms(batch, np.random.default_rng(0))
     )
     before = [array.copy() for array in evaluated]
     policy, posterior = learner.policy_network, learner.posterior
-    first = compiled_objective(policy, posterior, batch, context, walk, evaluated, "rao-blackwell", 1.0)
-    again = compiled_objective(policy, posterior, batch, context, walk, evaluated, "rao-blackwell", 1.0)
+    first = compiled_objective(policy, posterior, batch, context, walk, evaluated, "rao-blackwell", 1.0, "none")
+    again = compiled_objective(policy, posterior, batch, context, walk, evaluated, "rao-blackwell", 1.0, "none")
     assert first.loss.item() == again.loss.item()
     for array, kept in zip(evaluated, before, strict=True):
         np.testing.assert_array_equal(array, kept)

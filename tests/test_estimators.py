@@ -13,6 +13,7 @@ import hvil
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.hvil import HvilLearner, entropy_weight
+from hvil.learners.objective.baselines import Baseline, no_baseline
 from hvil.learners.objective.elbo import Terms, entropy, kl_divergence
 from hvil.learners.objective.estimators import ESTIMATORS, analytic_costs, cost_to_come, sampled_log_q
 from hvil.machine.callgraph import CallGraph
@@ -33,9 +34,10 @@ def random_terms() -> tuple[Terms, Tensor, Tensor]:
         log_q=log_q[steps, taken],
         log_p=log_p[steps, taken],
         annotated=torch.tensor([0, 1, 0, 0, 1, 0, 0, 1]).bool(),
-        trace=torch.tensor([0, 0, 0, 0, 1, 2, 2, 2]),
+        walk=torch.tensor([0, 0, 0, 0, 1, 2, 2, 2]),
         time=torch.tensor([0, 0, 1, 2, 0, 0, 1, 1]),
         offsets=np.array([0, 4, 5, 8]),
+        times=np.array([3, 1, 2]),
     )
     return terms, scores_q, scores_p
 
@@ -64,7 +66,7 @@ def direct(terms: Terms, estimator: str) -> Tensor:
 @pytest.mark.parametrize("estimator", ESTIMATORS.names())
 def test_each_estimator_is_its_equation(estimator: str) -> None:
     terms, *scores = random_terms()
-    got, expected = ESTIMATORS[estimator](terms, WEIGHT), direct(terms, estimator)
+    got, expected = ESTIMATORS[estimator](terms, WEIGHT, no_baseline), direct(terms, estimator)
     torch.testing.assert_close(got, expected)
     for ours, theirs in zip(
         torch.autograd.grad(got, scores, retain_graph=True), torch.autograd.grad(expected, scores), strict=True
@@ -74,11 +76,11 @@ def test_each_estimator_is_its_equation(estimator: str) -> None:
 
 def test_one_trace_does_not_weigh_another() -> None:
     terms, *_ = random_terms()
-    alone = Terms(*(values[:4] for values in terms[:-1]), terms.offsets[:2])
+    alone = Terms(*(values[:4] for values in terms[:-2]), terms.offsets[:2], terms.times[:1])
     for name in ESTIMATORS.names():
         estimator = ESTIMATORS[name]
-        (together,) = torch.autograd.grad(estimator(terms, WEIGHT), terms.log_q, retain_graph=True)
-        (single,) = torch.autograd.grad(estimator(alone, WEIGHT), terms.log_q, retain_graph=True)
+        (together,) = torch.autograd.grad(estimator(terms, WEIGHT, no_baseline), terms.log_q, retain_graph=True)
+        (single,) = torch.autograd.grad(estimator(alone, WEIGHT, no_baseline), terms.log_q, retain_graph=True)
         torch.testing.assert_close(together[:4], single[:4])
 
 
@@ -138,9 +140,9 @@ def test_more_samples_do_not_help_without_analytic_kl() -> None:
     assert exact == pytest.approx((1 - EPSILON) * with_none - EPSILON * (1 + once) / EPSILON, rel=1e-3)
 
 
-def doubled(terms: Terms, weight: float) -> Tensor:
-    """A user's estimator: the default one, twice, from the same parts; it also looks at times and traces."""
-    assert terms.time.shape == terms.trace.shape == terms.kl.shape
+def doubled(terms: Terms, weight: float, baseline: Baseline) -> Tensor:
+    """A user's estimator: the default one, twice, from the same parts; it also looks at times and walks."""
+    assert terms.time.shape == terms.walk.shape == terms.kl.shape
     costs = analytic_costs(terms, weight)
     return 2 * (costs + cost_to_come(costs.detach(), terms) * sampled_log_q(terms)).sum()
 

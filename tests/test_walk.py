@@ -16,23 +16,25 @@ from hvil.machine.callgraph import CallGraph
 from hvil.machine.steps import Steps, Walk, joined, most_steps
 
 
-def walks(learner: HvilLearner, traces: Traces, seed: int, greedy: bool) -> tuple[Walk, Walk, Walk]:
+def walks(learner: HvilLearner, traces: Traces, seed: int, greedy: bool, samples: int = 1) -> tuple[Walk, Walk, Walk]:
     """The compiled walk, the batched one, and the reference machine's."""
     batch = prepare(traces, learner.config, learner.device)
     context = learner.posterior.context(batch).detach()
-    uniforms = np.random.default_rng(seed).random(learner.posterior.most_steps(batch))
+    uniforms = learner.posterior.uniforms(batch, np.random.default_rng(seed), samples)
     compiled, _ = learner.posterior.walk_compiled(batch, context, uniforms, greedy)
     batched = learner.posterior.walk_batched(batch, context, uniforms, greedy)
-    return compiled, batched, reference_walk(learner, traces, uniforms, greedy)
+    return compiled, batched, reference_walk(learner, traces, uniforms.numbers, greedy, samples)
 
 
-def reference_walk(learner: HvilLearner, traces: Traces, uniforms: np.ndarray, greedy: bool) -> Walk:
+def reference_walk(learner: HvilLearner, traces: Traces, uniforms: np.ndarray, greedy: bool, samples: int = 1) -> Walk:
+    traces = traces[np.repeat(np.arange(len(traces)), samples)]
     offsets = np.concatenate([[0], np.cumsum(most_steps(learner.config.graph, traces.lengths))])
     parts = [
         naive_walk(learner, trace, uniforms[first:], greedy) for trace, first in zip(traces, offsets[:-1], strict=True)
     ]
     flat = [(i, step) for i, steps in enumerate(parts) for step in steps]
-    graph, row_offsets = learner.config.graph, traces.row_offsets
+    graph = learner.config.graph
+    row_offsets = np.repeat(traces[::samples].row_offsets[:-1], samples)
     tops = [step.stack[-1] for _, step in flat]
     steps = Steps(
         row=np.array([row_offsets[i] + step.time for i, step in flat]),
@@ -64,8 +66,8 @@ def assert_equal(walk: Walk, expected: Walk, which: str) -> None:
             np.testing.assert_array_equal(a, b, err_msg=f"{name}: {which} walk and reference machine")
 
 
-def assert_same(learner: HvilLearner, traces: Traces, seed: int, greedy: bool) -> Walk:
-    compiled, batched, plain = walks(learner, traces, seed, greedy)
+def assert_same(learner: HvilLearner, traces: Traces, seed: int, greedy: bool, samples: int = 1) -> Walk:
+    compiled, batched, plain = walks(learner, traces, seed, greedy, samples)
     assert_equal(compiled, plain, "compiled")
     assert_equal(batched, plain, "batched")
     return compiled

@@ -188,7 +188,7 @@ def enumerated(learner: HvilLearner, trace: Traces, weight: float) -> Enumerated
     terms = elbo_terms(learner.policy_network, learner.posterior, batch, context, walk)
 
     def totals(values: Tensor) -> Tensor:
-        return torch.zeros(len(structures), dtype=torch.float64).index_add(0, terms.trace, values.double())
+        return torch.zeros(len(structures), dtype=torch.float64).index_add(0, terms.walk, values.double())
 
     return Enumerated(totals(sampled_log_q(terms)), totals(analytic_costs(terms, weight)), terms)
 

@@ -20,7 +20,7 @@ from hvil.learners.networks.bank import MlpBank
 from hvil.learners.networks.batch import Batch, prepare
 from hvil.learners.networks.dispatch import can_compile
 from hvil.learners.networks.policy import PolicyNetwork
-from hvil.learners.networks.posterior import PosteriorNetwork
+from hvil.learners.networks.posterior import PosteriorNetwork, Uniforms
 from hvil.learners.networks.runner import ProcedurePolicy
 from hvil.learners.objective.compiled import can_compile_objective, compiled_objective
 from hvil.learners.objective.elbo import Objective, Terms, elbo_terms
@@ -48,24 +48,26 @@ class HvilLearner(nn.Module):
         return next(self.parameters()).device
 
     def loss(self, traces: Traces, rng: np.random.Generator, update: int, path: Path = "auto") -> Loss:
-        """One sample of the objective's gradient estimator: summed over a trace's steps, the mean over traces.
+        """One sample of the objective's gradient estimator: summed over a walk's steps, the mean over walks.
 
         The mean matters: Adam's weight decay is part of the gradient, and would be nothing beside a sum over the batch.
-        The sparsity penalty is weighed against the batch's summed cost.
+        The sparsity penalty is weighed against the cost of the batch, one walk of each trace.
         """
+        samples = self.config.model.samples
         batch = prepare(traces, self.config, self.device)
         context = self.posterior.context(batch)
-        uniforms = rng.random(self.posterior.most_steps(batch))
+        uniforms = self.posterior.uniforms(batch, rng, samples)
         weight = entropy_weight(self.config, update)
         steps, objective = self._objective(batch, context, uniforms, weight, path)
-        total = objective.loss
+        total = objective.loss / samples
         if self.config.model.input_sparsity:
             total = total + self.config.model.input_sparsity * input_sparsity(self.policy_network)
+        walks = len(traces) * samples
         metrics = {
-            "elbo": -objective.kl / len(traces),
-            "entropy": objective.entropy / len(traces),
+            "elbo": -objective.kl / walks,
+            "entropy": objective.entropy / walks,
             "entropy_weight": weight,
-            "php_steps_per_action": len(steps.row) / len(traces.actions),
+            "php_steps_per_action": len(steps.row) / samples / len(traces.actions),
         }
         return Loss(total=total / len(traces), metrics=metrics)
 
@@ -73,21 +75,25 @@ class HvilLearner(nn.Module):
         self,
         batch: Batch,
         context: Float[Tensor, "R B"],
-        uniforms: Float[np.ndarray, "total"],
+        uniforms: Uniforms,
         weight: float,
         path: Path,
     ) -> tuple[Steps, Objective]:
-        """Sample a call structure of each trace; its steps and the objective at them."""
-        policy, posterior, estimator = self.policy_network, self.posterior, self.config.model.estimator
+        """Sample call structures of each trace; their steps and the objective at them."""
+        policy, posterior = self.policy_network, self.posterior
+        estimator, baseline = self.config.model.estimator, self.config.model.baseline
         possible = can_compile_objective(policy, context, estimator)
         if path == "compiled" and not possible:
             raise InputError(f"the objective cannot be compiled for this device, network or estimator ({estimator})")
         if possible and path != "readable":
             walk, evaluated = posterior.walk_compiled(batch, context, uniforms)
-            objective = compiled_objective(policy, posterior, batch, context, walk, evaluated, estimator, weight)
+            objective = compiled_objective(
+                policy, posterior, batch, context, walk, evaluated, estimator, weight, baseline
+            )
         else:
             walk = self._walk(batch, context, uniforms)
-            objective = estimated(elbo_terms(policy, posterior, batch, context, walk), estimator, weight)
+            terms = elbo_terms(policy, posterior, batch, context, walk)
+            objective = estimated(terms, estimator, weight, baseline)
         return walk.steps, objective
 
     def policy(self) -> ProcedurePolicy:
@@ -112,13 +118,11 @@ class HvilLearner(nn.Module):
         """The steps of a sampled walk, or with no generator of the greedy one, and their terms."""
         batch = prepare(traces, self.config, self.device)
         context = self.posterior.context(batch)
-        uniforms = (rng or np.random.default_rng(0)).random(self.posterior.most_steps(batch))
+        uniforms = self.posterior.uniforms(batch, rng or np.random.default_rng(0))
         walk = self._walk(batch, context, uniforms, greedy=rng is None)
         return walk.steps, elbo_terms(self.policy_network, self.posterior, batch, context, walk)
 
-    def _walk(
-        self, batch: Batch, context: Float[Tensor, "R B"], uniforms: Float[np.ndarray, "total"], greedy: bool = False
-    ) -> Walk:
+    def _walk(self, batch: Batch, context: Float[Tensor, "R B"], uniforms: Uniforms, greedy: bool = False) -> Walk:
         """A walk of the posterior, compiled where that is possible."""
         if can_compile(context):
             return self.posterior.walk_compiled(batch, context, uniforms, greedy)[0]

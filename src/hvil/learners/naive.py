@@ -7,7 +7,7 @@ other.
 Letters: R rows of a trace, U choices, D features, B context.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -42,16 +42,19 @@ def naive_loss(learner: HvilLearner, traces: Traces, rng: np.random.Generator, u
     weight = final + (settings.entropy_weight - final) * settings.entropy_decay ** (
         update // settings.entropy_decay_interval
     )
-    most_steps = [int(length) * (2 * depth - 1) + depth for length in traces.lengths]
-    uniforms = np.split(rng.random(sum(most_steps)), np.cumsum(most_steps)[:-1])
+    most_steps = [int(n) * (2 * depth - 1) + depth for n in traces.lengths for _ in range(settings.samples)]
+    uniforms = iter(np.split(rng.random(sum(most_steps)), np.cumsum(most_steps)[:-1]))
+    walks = [[naive_walk(learner, trace, next(uniforms)) for _ in range(settings.samples)] for trace in traces]
+    costs = [[step_costs(steps, settings.estimator, weight) for steps in of_trace] for of_trace in walks]
     total = torch.zeros((), dtype=next(learner.parameters()).dtype)
-    kl = entropy = count = 0.0
-    for trace, numbers in zip(traces, uniforms, strict=True):
-        steps = naive_walk(learner, trace, numbers)
-        total = total + surrogate(steps, settings.estimator, weight)
-        kl += sum(kl_divergence(step).item() for step in steps)
-        entropy += sum(posterior_entropy(step).item() for step in steps)
-        count += len(steps)
+    for n, of_trace in enumerate(walks):
+        for k, steps in enumerate(of_trace):
+            expected = [expected_cost(walks, costs, n, k, step.time, settings) for step in steps]
+            total = total + surrogate(steps, costs[n][k], expected, settings.estimator) / settings.samples
+    every = [step for of_trace in walks for steps in of_trace for step in steps]
+    kl = sum(kl_divergence(step).item() for step in every) / settings.samples
+    entropy = sum(posterior_entropy(step).item() for step in every) / settings.samples
+    count = len(every) / settings.samples
     bank = learner.policy_network.bank
     if settings.input_sparsity and isinstance(bank, MlpBank):
         total = total + settings.input_sparsity * sum(row.norm() for network in bank.weight1 for row in network)
@@ -90,23 +93,50 @@ def naive_walk(
     return steps
 
 
-def surrogate(steps: list[NaiveStep], estimator: str, weight: float) -> Tensor:
-    """A number whose gradient is the estimator's: Σ ∇c_i, and each ∇log q(u_j) weighed by costs."""
-    taken = [(step.log_q[step.choice], step.log_p[step.choice]) for step in steps]
+def step_costs(steps: list[NaiveStep], estimator: str, weight: float) -> list[Tensor]:
+    """c_i of each step of a walk."""
     costs = []
-    for step, (log_q, log_p) in zip(steps, taken, strict=True):
+    for step in steps:
+        log_q, log_p = step.log_q[step.choice], step.log_p[step.choice]
         if step.annotated:
             costs.append(-log_p - log_q)
         elif estimator == "score":
             costs.append(log_q - log_p + weight * log_q)
         else:
             costs.append(kl_divergence(step) - weight * posterior_entropy(step))
+    return costs
+
+
+def surrogate(steps: list[NaiveStep], costs: list[Tensor], expected: list[float], estimator: str) -> Tensor:
+    """A number whose gradient is the estimator's: Σ ∇c_i, and each ∇log q(u_j) weighed by costs less the baseline."""
     total = torch.stack(costs).sum()
     values = [cost.item() for cost in costs]
-    for j, (step, (log_q, _)) in enumerate(zip(steps, taken, strict=True)):
+    for j, step in enumerate(steps):
         if not step.annotated:
-            total = total + log_q * sum(values[j + 1 :] if estimator == "rao-blackwell" else values)
+            weight = sum(values[j + 1 :] if estimator == "rao-blackwell" else values) - expected[j]
+            total = total + weight * step.log_q[step.choice]
     return total
+
+
+def expected_cost(
+    walks: list[list[list[NaiveStep]]], costs: list[list[list[Tensor]]], n: int, k: int, time: int, settings: Any
+) -> float:
+    """The baseline of a step at some time in walk k of trace n; estimators of the whole cost count from time 0."""
+    since = time if settings.estimator == "rao-blackwell" else 0
+
+    def cost_from(m: int, j: int, start: int) -> float:
+        return float(sum(c.item() for step, c in zip(walks[m][j], costs[m][j], strict=True) if step.time >= start))
+
+    if settings.baseline == "none":
+        return 0.0
+    if settings.baseline == "leave-one-out" and settings.samples > 1:
+        return float(sum(cost_from(n, j, since) for j in range(settings.samples) if j != k) / (settings.samples - 1))
+    other_traces = [m for m in range(len(walks)) if m != n]
+    if not other_traces:
+        return 0.0
+    times = [walks[m][0][-1].time + 1 for m in range(len(walks))]
+    whole = sum(cost_from(m, j, 0) for m in other_traces for j in range(settings.samples)) / settings.samples
+    return float(whole / sum(times[m] for m in other_traces) * (times[n] - since))
 
 
 def kl_divergence(step: NaiveStep) -> Tensor:

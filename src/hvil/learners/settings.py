@@ -97,6 +97,14 @@ class HvilSettings(ProcedureSettings):
         "what the posterior sees: the whole trace; only the past (a forward LSTM); or all but the last observation",
     )
     estimator: str = setting("rao-blackwell", "gradient estimator: rao-blackwell, analytic, score, or one of yours")
+    samples: int = setting(
+        1, "walks of each trace in an update: call structures that the posterior samples", low=1, high=1000
+    )
+    baseline: Literal["none", "others", "leave-one-out"] = setting(
+        "none",
+        "what the weights of the score are compared with: nothing, what the other traces cost, or what the other walks "
+        "of the same trace cost (with one walk as `others`)",
+    )
 
 
 @dataclass(frozen=True)

@@ -128,21 +128,22 @@ def walk(
     row_offsets: Int[np.ndarray, "N_plus_1"],
     guide: Guide,
     uniforms: Float[np.ndarray, "total"],
-    uniform_offsets: Int[np.ndarray, "N_plus_1"],
+    uniform_offsets: Int[np.ndarray, "W_plus_1"],
     greedy: bool = False,
 ) -> Walk:
-    """Sample the posterior's steps of every trace: `kernels.walk`, with all traces abreast."""
-    count = len(row_offsets) - 1
+    """Sample the posterior's steps of every walk: `kernels.walk`, with all walks abreast."""
+    count = len(uniform_offsets) - 1
+    trace = np.repeat(np.arange(len(row_offsets) - 1), count // (len(row_offsets) - 1))
     machines = Machines(graph, count)
     taken = room_for_walk(graph, int(uniform_offsets[-1]), count)
     steps = taken.steps
-    row = row_offsets[:-1].copy()
+    row = row_offsets[trace]
     step_counts = np.zeros(count, dtype=np.int64)
     towards = _Towards(machines, guide)
     while (alive := np.flatnonzero(machines.heights > 0)).size:
         emitted_now = emitted[row[alive]]
         # A trace has one row more than actions; the last row of the last trace has no action to look up.
-        action = np.minimum(row[alive] - alive, len(guide.stacks) - 1)
+        action = np.minimum(row[alive] - trace[alive], len(guide.stacks) - 1)
         annotated = (emitted_now < machines.terminate) & (guide.stacks[action, 0] >= 0)
         possible = machines.posterior_possible(alive, emitted_now)
         choice = np.argmax(possible, axis=1)

@@ -200,17 +200,20 @@ def _step_towards(graph, wanted, procedures, height, emitted, returning):
 @njit(**_OPTIONS)
 @no_type_check
 def walk(graph, net, context, emitted, row_offsets, guide, uniforms, uniform_offsets, greedy, taken, hidden, scores):
-    """Sample the posterior's steps of every trace into the `Walk` `taken`, with one uniform number a step.
+    """Sample the posterior's steps of every walk into the `Walk` `taken`, with one uniform number a step.
 
-    The steps of one trace use the numbers from its entry of `uniform_offsets` on. `hidden` and `scores` keep the
-    hidden units and log-probabilities of each step for the gradient; they stay empty where there is only one choice.
+    `uniform_offsets` says where the numbers of each walk begin; the walks of a trace stand together, and there are as
+    many of each trace. `hidden` and `scores` keep the hidden units and log-probabilities of each step for the gradient;
+    they stay empty where there is only one choice.
     """
     steps = taken.steps
     procedures = np.empty(graph.max_depth + 1, dtype=np.int64)
     counters = np.empty(graph.max_depth + 1, dtype=np.int64)
     lasts = np.empty(graph.max_depth + 1, dtype=np.int64)
+    samples = (uniform_offsets.shape[0] - 1) // (row_offsets.shape[0] - 1)
     i = 0
-    for trace in range(row_offsets.shape[0] - 1):
+    for number in range(uniform_offsets.shape[0] - 1):
+        trace = number // samples
         row = row_offsets[trace]
         height = 1
         procedures[0], counters[0], lasts[0] = graph.root, 0, -1
@@ -240,7 +243,7 @@ def walk(graph, net, context, emitted, row_offsets, guide, uniforms, uniform_off
             elif greedy or count == 1:
                 choice = most_likely(scores[i], possible)
             else:
-                choice = choose(scores[i], possible, uniforms[uniform_offsets[trace] + i - first])
+                choice = choose(scores[i], possible, uniforms[uniform_offsets[number] + i - first])
             steps.row[i] = row
             steps.procedure[i] = procedures[top]
             steps.counter[i] = counters[top]
@@ -253,7 +256,7 @@ def walk(graph, net, context, emitted, row_offsets, guide, uniforms, uniform_off
             if choice < graph.terminate:
                 row += 1
                 new_time = True
-        steps.offsets[trace + 1] = i
+        steps.offsets[number + 1] = i
 
 
 @njit(**_OPTIONS)

@@ -38,12 +38,12 @@ def profile(repeats: int) -> dict[str, float]:
         return result
 
     def walked(inputs: Batch, context: Tensor) -> tuple[Walk, Evaluated]:
-        uniforms = rng.random(hvil.posterior.most_steps(inputs))
+        uniforms = hvil.posterior.uniforms(inputs, rng)
         return hvil.posterior.walk_compiled(inputs, context, uniforms)
 
     def objective(inputs: Batch, context: Tensor, walk: Walk, evaluated: Evaluated) -> Tensor:
         networks = hvil.policy_network, hvil.posterior
-        return compiled_objective(*networks, inputs, context, walk, evaluated, "rao-blackwell", 1.0).loss
+        return compiled_objective(*networks, inputs, context, walk, evaluated, "rao-blackwell", 1.0, "none").loss
 
     for _ in range(repeats + 2):
         inputs = timed("prepare the batch", prepare, traces, hvil.config, hvil.device)

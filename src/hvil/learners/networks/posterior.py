@@ -3,7 +3,8 @@
 Its walk samples the call structure of each trace without gradients. There are two: one in compiled code, and one in
 torch for other devices and precisions.
 
-Letters: N traces, R rows (observations of all traces), S steps, U choices, B context, K hidden units, M some traces.
+Letters: N traces, W walks, R rows (observations of all traces), S steps, U choices, B context, K hidden units, M some
+walks.
 """
 
 from typing import NamedTuple
@@ -31,6 +32,14 @@ class Evaluated(NamedTuple):
     """The hidden units of q's networks, before the ReLU."""
     log_q: Float32[np.ndarray, "S U"]
     """log q(u|·) of every choice."""
+
+
+class Uniforms(NamedTuple):
+    """The random numbers of some walks. The walks of a trace stand together, and there are as many of each trace."""
+
+    numbers: Float[np.ndarray, "total"]
+    offsets: Int[np.ndarray, "W_plus_1"]
+    """Where the numbers of each walk begin."""
 
 
 class PosteriorNetwork(nn.Module):
@@ -84,19 +93,17 @@ class PosteriorNetwork(nn.Module):
         emitted = torch.from_numpy(batch.emitted).to(encoded.device)
         return torch.cat([encoded, nn.functional.one_hot(emitted, self.terminate + 1).to(encoded)], dim=1)
 
-    def most_steps(self, batch: Batch) -> int:
-        """How many uniform numbers a walk needs: one for each PHP step that the traces could have."""
-        return int(self._uniform_offsets(batch)[-1])
-
-    def _uniform_offsets(self, batch: Batch) -> Int[np.ndarray, "N_plus_1"]:
-        """Where the uniform numbers of each trace begin."""
-        return np.concatenate([[0], np.cumsum(most_steps(self.graph, np.diff(batch.row_offsets) - 1))])
+    def uniforms(self, batch: Batch, rng: np.random.Generator, samples: int = 1) -> Uniforms:
+        """The random numbers of so many walks of each trace: one for each PHP step that a walk could have."""
+        most = np.repeat(most_steps(self.graph, np.diff(batch.row_offsets) - 1), samples)
+        offsets = np.concatenate([[0], np.cumsum(most)])
+        return Uniforms(numbers=rng.random(int(offsets[-1])), offsets=offsets)
 
     def walk_compiled(
-        self, batch: Batch, context: Float[Tensor, "R B"], uniforms: Float[np.ndarray, "total"], greedy: bool = False
+        self, batch: Batch, context: Float[Tensor, "R B"], uniforms: Uniforms, greedy: bool = False
     ) -> tuple[Walk, Evaluated]:
-        """Sample (or, greedy, choose) the steps of each trace in compiled code, and keep what it computed."""
-        offsets = self._uniform_offsets(batch)
+        """Sample (or, greedy, choose) the steps of each walk in compiled code, and keep what it computed."""
+        offsets = uniforms.offsets
         net, size = self.bank.arrays(), int(offsets[-1])
         walk = room_for_walk(self.graph, size, len(offsets) - 1)
         hidden = np.empty((size, net.bias1.shape[1]), dtype=np.float32)
@@ -108,7 +115,7 @@ class PosteriorNetwork(nn.Module):
             batch.emitted,
             batch.row_offsets,
             batch.guide,
-            uniforms,
+            uniforms.numbers,
             offsets,
             greedy,
             walk,
@@ -119,9 +126,9 @@ class PosteriorNetwork(nn.Module):
         return selected(walk, used), Evaluated(hidden=hidden[used], log_q=log_q[used])
 
     def walk_batched(
-        self, batch: Batch, context: Float[Tensor, "R B"], uniforms: Float[np.ndarray, "total"], greedy: bool = False
+        self, batch: Batch, context: Float[Tensor, "R B"], uniforms: Uniforms, greedy: bool = False
     ) -> Walk:
-        """The same steps with all traces abreast, the networks evaluated by torch where the context is."""
+        """The same steps with all walks abreast, the networks evaluated by torch where the context is."""
 
         def log_probabilities(
             rows: Int[np.ndarray, "M"], tops: batched.Tops, possible: Bool[np.ndarray, "M U"]
@@ -140,7 +147,7 @@ class PosteriorNetwork(nn.Module):
                 batch.emitted,
                 batch.row_offsets,
                 batch.guide,
-                uniforms,
-                self._uniform_offsets(batch),
+                uniforms.numbers,
+                uniforms.offsets,
                 greedy,
             )

@@ -23,6 +23,7 @@ from hvil.learners.objective.elbo import Objective
 from hvil.machine.arrays import NetworkArrays
 from hvil.machine.steps import Walk
 
+_BASELINES = {"none": kernels.NO_BASELINE, "others": kernels.OTHERS, "leave-one-out": kernels.LEAVE_ONE_OUT}
 _CODES = {"score": kernels.SCORE, "analytic": kernels.ANALYTIC, "rao-blackwell": kernels.RAO_BLACKWELL}
 
 
@@ -50,6 +51,7 @@ def compiled_objective(
     evaluated: Evaluated,
     estimator: str,
     weight: float,
+    baseline: str,
 ) -> Objective:
     """One sample of the objective over the steps of a compiled walk, with its gradient to weights and context."""
     assert isinstance(policy.bank, MlpBank)
@@ -59,7 +61,7 @@ def compiled_objective(
     log_p = np.empty((len(walk.annotated), net_p.bias2.shape[1]), dtype=np.float32)
     kernels.policy_log_probabilities(net_p, features, walk, hidden_p, log_p)
     value, kl, entropy, grad_scores_q, grad_scores_p = kernels.objective(
-        walk, evaluated.log_q, log_p, weight, _CODES[estimator]
+        walk, batch.row_offsets, evaluated.log_q, log_p, weight, _CODES[estimator], _BASELINES[baseline]
     )
     grad_context = np.zeros(tuple(context.shape), dtype=np.float32)
     grads_q = _bank_gradients(

@@ -2,7 +2,7 @@
 
 The steps were sampled without gradients; here p and q are evaluated at them with gradients, all at once.
 
-Letters: S steps, N traces, U choices, R rows, B context.
+Letters: S steps, N traces, W walks, U choices, R rows, B context.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from hvil.machine.steps import Walk
 
 
 class Terms(NamedTuple):
-    """What the estimators need, one entry a PHP step, trace after trace, in the order in which they were taken."""
+    """What the estimators need, one entry a PHP step, walk after walk, in the order in which they were taken."""
 
     kl: Float[Tensor, "S"]
     """D[q(u_i|·) ‖ p(u_i|·)], summed over all choices."""
@@ -32,11 +32,14 @@ class Terms(NamedTuple):
     """log p(u_i|·) of the step that was taken."""
     annotated: Bool[Tensor, "S"]
     """Steps that came from an annotation and were not sampled."""
-    trace: Int[Tensor, "S"]
+    walk: Int[Tensor, "S"]
+    """The walk of each step. The walks of a trace stand together, and there are as many of each trace."""
     time: Int[Tensor, "S"]
     """The time within its trace at which the step was taken."""
-    offsets: Int[np.ndarray, "N_plus_1"]
-    """Where each trace's steps begin."""
+    offsets: Int[np.ndarray, "W_plus_1"]
+    """Where each walk's steps begin."""
+    times: Int[np.ndarray, "N"]
+    """How many times each trace has: its actions and ∅."""
 
 
 class Objective(NamedTuple):
@@ -73,15 +76,18 @@ def elbo_terms(
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
     kl, step_entropy, log_q_taken, log_p_taken = columns.index_select(1, torch.from_numpy(back).to(device))
+    samples = (len(steps.offsets) - 1) // (len(batch.row_offsets) - 1)
+    first_rows = np.repeat(batch.row_offsets[:-1], samples)
     return Terms(
         kl=kl,
         entropy=step_entropy,
         log_q=log_q_taken,
         log_p=log_p_taken,
         annotated=torch.from_numpy(walk.annotated).to(device),
-        trace=torch.from_numpy(steps.trace).to(device),
-        time=torch.from_numpy(steps.time(batch.row_offsets)).to(device),
+        walk=torch.from_numpy(steps.trace).to(device),
+        time=torch.from_numpy(steps.row - first_rows[steps.trace]).to(device),
         offsets=steps.offsets,
+        times=np.diff(batch.row_offsets),
     )
 
 

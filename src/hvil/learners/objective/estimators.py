@@ -7,7 +7,9 @@ too: without it the posterior collapses onto a solution without hierarchy.
 
 `ESTIMATORS` holds what `--estimator` names. A user's estimator is a function like those below.
 
-Letters: S steps.
+The estimate may come from several walks of each trace; it is their sum. A baseline b lowers its variance (`baselines`).
+
+Letters: S steps, W walks.
 """
 
 from collections.abc import Callable
@@ -17,9 +19,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hvil.gate.registry import Registry
+from hvil.learners.objective.baselines import BASELINES, Baseline
 from hvil.learners.objective.elbo import Objective, Terms
 
-ESTIMATORS: Registry[Callable[[Terms, float], Tensor]] = Registry(
+Estimator = Callable[[Terms, float, Baseline], Tensor]
+"""From the terms, the entropy weight and a baseline to a scalar with a gradient."""
+
+ESTIMATORS: Registry[Estimator] = Registry(
     "estimator",
     {
         "score": "hvil.learners.objective.estimators:score",
@@ -29,22 +35,25 @@ ESTIMATORS: Registry[Callable[[Terms, float], Tensor]] = Registry(
 )
 
 
-def score(terms: Terms, weight: float) -> Tensor:
-    """∇f + f ∇log q(z|x), with the sampled cost f of the whole trace (paper, eq. 4)."""
+def score(terms: Terms, weight: float, baseline: Baseline) -> Tensor:
+    """∇f + (f − b) ∇log q(z|x), with the sampled cost f of the whole trace (paper, eq. 4)."""
     costs = sampled_costs(terms, weight)
-    return (costs + whole_cost(costs.detach(), terms) * sampled_log_q(terms)).sum()
+    weights = whole_cost(costs.detach(), terms) - baseline(costs.detach(), terms, torch.zeros_like(terms.time))
+    return (costs + weights * sampled_log_q(terms)).sum()
 
 
-def analytic(terms: Terms, weight: float) -> Tensor:
-    """Σ_i ∇c_i + (Σ_i c_i) Σ_j ∇log q(u_j): analytic costs, of which the whole trace's weighs each score."""
+def analytic(terms: Terms, weight: float, baseline: Baseline) -> Tensor:
+    """Σ_i ∇c_i + (Σ_i c_i − b) Σ_j ∇log q(u_j): analytic costs, of which the whole trace's weighs each score."""
     costs = analytic_costs(terms, weight)
-    return (costs + whole_cost(costs.detach(), terms) * sampled_log_q(terms)).sum()
+    weights = whole_cost(costs.detach(), terms) - baseline(costs.detach(), terms, torch.zeros_like(terms.time))
+    return (costs + weights * sampled_log_q(terms)).sum()
 
 
-def rao_blackwell(terms: Terms, weight: float) -> Tensor:
-    """Σ_i (∇c_i + c_i ∇log q(u_{<i})): each log q(u_j) is weighed by the cost that comes after step j."""
+def rao_blackwell(terms: Terms, weight: float, baseline: Baseline) -> Tensor:
+    """Σ_i ∇c_i + Σ_j (Σ_{i>j} c_i − b_j) ∇log q(u_j): each score is weighed by the cost that comes after its step."""
     costs = analytic_costs(terms, weight)
-    return (costs + cost_to_come(costs.detach(), terms) * sampled_log_q(terms)).sum()
+    weights = cost_to_come(costs.detach(), terms) - baseline(costs.detach(), terms, terms.time)
+    return (costs + weights * sampled_log_q(terms)).sum()
 
 
 def analytic_costs(terms: Terms, weight: float) -> Float[Tensor, "S"]:
@@ -63,26 +72,26 @@ def sampled_log_q(terms: Terms) -> Float[Tensor, "S"]:
 
 
 def cost_to_come(costs: Float[Tensor, "S"], terms: Terms) -> Float[Tensor, "S"]:
-    """Σ_{i>j} c_i within the trace, for each step j."""
+    """Σ_{i>j} c_i within the walk, for each step j."""
     running, at_end = _running_costs(costs, terms)
-    return (at_end[terms.trace + 1] - running).to(costs)
+    return (at_end[terms.walk + 1] - running).to(costs)
 
 
 def whole_cost(costs: Float[Tensor, "S"], terms: Terms) -> Float[Tensor, "S"]:
-    """Σ_i c_i of the whole trace, at each of its steps."""
+    """Σ_i c_i of the whole walk, at each of its steps."""
     _, at_end = _running_costs(costs, terms)
-    return (at_end[terms.trace + 1] - at_end[terms.trace]).to(costs)
+    return (at_end[terms.walk + 1] - at_end[terms.walk]).to(costs)
 
 
-def _running_costs(costs: Float[Tensor, "S"], terms: Terms) -> tuple[Float[Tensor, "S"], Float[Tensor, "N_plus_1"]]:
-    """The batch's cost up to each step, and up to the end of each trace (0 before the first)."""
+def _running_costs(costs: Float[Tensor, "S"], terms: Terms) -> tuple[Float[Tensor, "S"], Float[Tensor, "W_plus_1"]]:
+    """The batch's cost up to each step, and up to the end of each walk (0 before the first)."""
     running = costs.double().cumsum(0)
     ends = torch.from_numpy(terms.offsets[1:] - 1).to(costs.device)
     return running, torch.cat([running.new_zeros(1), running[ends]])
 
 
-def estimated(terms: Terms, estimator: str, weight: float) -> Objective:
+def estimated(terms: Terms, estimator: str, weight: float, baseline: str) -> Objective:
     """One sample of the objective by a registered estimator."""
-    loss = ESTIMATORS[estimator](terms, weight)
+    loss = ESTIMATORS[estimator](terms, weight, BASELINES[baseline])
     kl, entropy = torch.stack([terms.kl.detach().sum(), terms.entropy.detach().sum()]).tolist()
     return Objective(loss=loss, kl=kl, entropy=entropy)

@@ -15,6 +15,7 @@ from hvil.learners.networks.lstm_kernels import add_product
 from hvil.machine.kernels import log_probabilities
 
 SCORE, ANALYTIC, RAO_BLACKWELL = 0, 1, 2
+NO_BASELINE, OTHERS, LEAVE_ONE_OUT = 0, 1, 2
 
 _OPTIONS = {"cache": True, "nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
 
@@ -73,7 +74,7 @@ def _step_cost(walk, i, log_q, log_p, weight, estimator):
 @njit(**_OPTIONS)
 @no_type_check
 def _score_weights(costs, first, end, estimator, weights):
-    """What weighs ∇log q(u_j) at the steps of one trace: the cost to come, or the whole cost."""
+    """Write what weighs ∇log q(u_j) at the steps of one walk: the cost to come, or the whole cost."""
     to_come = 0.0
     for j in range(end - 1, first - 1, -1):
         weights[j] = to_come
@@ -81,6 +82,59 @@ def _score_weights(costs, first, end, estimator, weights):
     if estimator != RAO_BLACKWELL:
         for j in range(first, end):
             weights[j] = to_come
+
+
+@njit(**_OPTIONS)
+@no_type_check
+def _subtract_others(walk, row_offsets, costs, estimator, weights):
+    """Subtract the baseline `others`: the other traces' mean cost of a time, times the times that are left."""
+    steps = walk.steps
+    traces = row_offsets.shape[0] - 1
+    if traces == 1:
+        return
+    samples = (steps.offsets.shape[0] - 1) // traces
+    of_trace = np.zeros(traces)
+    for trace in range(traces):
+        for i in range(steps.offsets[trace * samples], steps.offsets[(trace + 1) * samples]):
+            of_trace[trace] += costs[i] / samples
+    whole = of_trace.sum()
+    for trace in range(traces):
+        times = row_offsets[trace + 1] - row_offsets[trace]
+        rate = (whole - of_trace[trace]) / (row_offsets[traces] - row_offsets[0] - times)
+        for i in range(steps.offsets[trace * samples], steps.offsets[(trace + 1) * samples]):
+            since = steps.row[i] - row_offsets[trace] if estimator == RAO_BLACKWELL else 0
+            weights[i] -= rate * (times - since)
+
+
+@njit(**_OPTIONS)
+@no_type_check
+def _subtract_leave_one_out(walk, row_offsets, costs, estimator, weights):
+    """Subtract the baseline `leave-one-out`: what the trace's other walks cost, on average, from the same time on."""
+    steps = walk.steps
+    traces = row_offsets.shape[0] - 1
+    samples = (steps.offsets.shape[0] - 1) // traces
+    longest = 0
+    for trace in range(traces):
+        longest = max(longest, row_offsets[trace + 1] - row_offsets[trace])
+    to_end = np.empty((samples, longest))
+    of_trace = np.empty(longest)
+    for trace in range(traces):
+        times = row_offsets[trace + 1] - row_offsets[trace]
+        to_end[:, :times] = 0.0
+        of_trace[:times] = 0.0
+        for sample in range(samples):
+            number = trace * samples + sample
+            for i in range(steps.offsets[number], steps.offsets[number + 1]):
+                to_end[sample, steps.row[i] - row_offsets[trace]] += costs[i]
+            for t in range(times - 2, -1, -1):
+                to_end[sample, t] += to_end[sample, t + 1]
+            for t in range(times):
+                of_trace[t] += to_end[sample, t]
+        for sample in range(samples):
+            number = trace * samples + sample
+            for i in range(steps.offsets[number], steps.offsets[number + 1]):
+                since = steps.row[i] - row_offsets[trace] if estimator == RAO_BLACKWELL else 0
+                weights[i] -= (of_trace[since] - to_end[sample, since]) / (samples - 1)
 
 
 @njit(**_OPTIONS)
@@ -113,10 +167,10 @@ def _step_gradients(walk, i, log_q, log_p, weight, estimator, cost, score_weight
 
 @njit(**_OPTIONS)
 @no_type_check
-def objective(walk, log_q, log_p, weight, estimator):
+def objective(walk, row_offsets, log_q, log_p, weight, estimator, baseline):
     """The estimator's value, Σ D[q ‖ p], Σ H[q], and the gradients with respect to the scores of q and of p.
 
-    Three passes over each trace: the costs of its steps, what weighs their scores, their gradients.
+    Three passes: the costs of all steps, what weighs their scores, their gradients.
     """
     offsets = walk.steps.offsets
     costs = np.empty(log_q.shape[0])
@@ -124,20 +178,24 @@ def objective(walk, log_q, log_p, weight, estimator):
     grad_scores_q = np.empty_like(log_q)
     grad_scores_p = np.empty_like(log_p)
     value, total_kl, total_entropy = 0.0, 0.0, 0.0
-    for trace in range(offsets.shape[0] - 1):
-        first, end = offsets[trace], offsets[trace + 1]
+    for number in range(offsets.shape[0] - 1):
+        first, end = offsets[number], offsets[number + 1]
         for i in range(first, end):
             costs[i], kl, entropy = _step_cost(walk, i, log_q, log_p, weight, estimator)
             total_kl += kl
             total_entropy += entropy
         _score_weights(costs, first, end, estimator, score_weights)
-        for i in range(first, end):
-            value += costs[i]
-            if not walk.annotated[i] and _choice_count(walk, i) > 1:
-                value += score_weights[i] * log_q[i, walk.steps.choice[i]]
-            _step_gradients(
-                walk, i, log_q, log_p, weight, estimator, costs[i], score_weights[i], grad_scores_q, grad_scores_p
-            )
+    if baseline == LEAVE_ONE_OUT and offsets.shape[0] > row_offsets.shape[0]:
+        _subtract_leave_one_out(walk, row_offsets, costs, estimator, score_weights)
+    elif baseline != NO_BASELINE:
+        _subtract_others(walk, row_offsets, costs, estimator, score_weights)
+    for i in range(costs.shape[0]):
+        value += costs[i]
+        if not walk.annotated[i] and _choice_count(walk, i) > 1:
+            value += score_weights[i] * log_q[i, walk.steps.choice[i]]
+        _step_gradients(
+            walk, i, log_q, log_p, weight, estimator, costs[i], score_weights[i], grad_scores_q, grad_scores_p
+        )
     return value, total_kl, total_entropy, grad_scores_q, grad_scores_p
 
 

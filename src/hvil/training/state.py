@@ -1,0 +1,142 @@
+"""The state of a training run: all that changes from one update to the next, to and from checkpoints.
+
+What is done with it is `loop`'s business.
+
+Letters: N traces.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Int
+
+from hvil.gate.errors import InputError, one_line
+from hvil.training.checkpoints import Snapshot
+
+
+@dataclass
+class State:
+    """Everything that changes from one update to the next."""
+
+    module: torch.nn.Module
+    parameters: list[torch.nn.Parameter]
+    """Those that are trained."""
+    optimiser: torch.optim.Adam
+    rng: np.random.Generator
+    average: list[torch.Tensor] = field(default_factory=list)
+    """Running average of the parameters; empty if none is wanted."""
+    order: Int[np.ndarray, "N"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """The traces of this epoch, in the order they are drawn."""
+    position: int = 0
+    update: int = 0
+    seconds: float = 0.0
+    best: list[torch.Tensor] = field(default_factory=list)
+    """The parameters at the best held-out score so far; empty if none is kept."""
+    best_score: float = -math.inf
+    since_best: int = 0
+    """Evaluations since then."""
+    sums: dict[str, float] = field(default_factory=dict)
+    """Sums of the metrics since the last record."""
+    counted: int = 0
+
+    def snapshot(self) -> Snapshot:
+        """A copy of the state that shares no memory with it."""
+        tensors = {f"weights.{name}": value for name, value in self.module.state_dict().items()}
+        for index, moments in self.optimiser.state_dict()["state"].items():
+            tensors |= {f"adam.{index}.{name}": value for name, value in moments.items()}
+        tensors |= {f"average.{index}": value for index, value in enumerate(self.average)}
+        tensors |= {f"best.{index}": value for index, value in enumerate(self.best)}
+        tensors |= {"order": torch.from_numpy(self.order), "torch_random": torch.get_rng_state()}
+        facts = {
+            "random": self.rng.bit_generator.state,
+            "position": self.position,
+            "seconds": self.seconds,
+            "sums": self.sums.copy(),
+            "counted": self.counted,
+            "best": [self.best_score if self.best else None, self.since_best],
+        }
+        return Snapshot(self.update, {k: v.detach().cpu().clone().contiguous() for k, v in tensors.items()}, facts)
+
+    def restore(self, snapshot: Snapshot, count: int) -> None:
+        """Go back to a snapshot.
+
+        Raises:
+            InputError: the snapshot does not fit the model or the `count` traces.
+        """
+        tensors, facts = snapshot.tensors, snapshot.facts
+        try:
+            moments: dict[int, dict[str, torch.Tensor]] = {}
+            for name, value in _under(tensors, "adam.").items():
+                number, moment = name.split(".", 1)
+                moments.setdefault(int(number), {})[moment] = value
+            self.module.load_state_dict(_under(tensors, "weights."))
+            groups = self.optimiser.state_dict()["param_groups"]
+            self.optimiser.load_state_dict({"state": moments, "param_groups": groups})
+            assign(self.average, [tensors[f"average.{index}"] for index in range(len(self.average))])
+            best_score, since = facts.get("best", [None, 0])
+            if best_score is not None:
+                self.best = [tensors[f"best.{index}"].to(p) for index, p in enumerate(self.parameters)]
+                self.best_score = float(best_score)
+            self.since_best = int(since)
+            torch.set_rng_state(tensors["torch_random"])
+            self.rng.bit_generator.state = facts["random"]
+            self.order = tensors["order"].numpy().copy()
+            self.position, self.counted = int(facts["position"]), int(facts["counted"])
+            self.seconds = float(facts["seconds"])
+            self.sums = {str(name): float(value) for name, value in facts["sums"].items()}
+        except (KeyError, ValueError, TypeError, RuntimeError, AttributeError) as error:
+            reason = one_line(error, longest=200)
+            raise InputError(f"the checkpoint of update {snapshot.update} does not fit the model ({reason})") from error
+        if len(self.order) and (len(self.order) != count or not np.array_equal(np.sort(self.order), np.arange(count))):
+            raise InputError(f"the checkpoint of update {snapshot.update} is not of these {count} traces")
+        self.update = snapshot.update
+
+    def draw(self, count: int, size: int) -> Int[np.ndarray, "size"]:
+        """The next batch, without replacement within an epoch.
+
+        All batches have the same size: what is left of an epoch, too little for a batch, sits out (another few each
+        time), so that no update follows the noise of a handful of traces.
+        """
+        if self.position + size > len(self.order):
+            self.order, self.position = self.rng.permutation(count), 0
+        self.position += size
+        return self.order[self.position - size : self.position]
+
+    def draw_among(self, shortest: Int[np.ndarray, "n"], size: int) -> Int[np.ndarray, "size"]:
+        """A batch out of some traces, while the curriculum holds the others back; it begins no epoch."""
+        return shortest[self.rng.permutation(len(shortest))[:size]]
+
+    def judge(self, score: float) -> None:
+        """Keep the weights (averaged, if they are) if no score was better before."""
+        self.since_best += 1
+        if score > self.best_score:
+            self.best = [value.detach().clone() for value in self.average or self.parameters]
+            self.best_score, self.since_best = score, 0
+
+    def count(self, loss: float, metrics: Mapping[str, float]) -> None:
+        """Add one update's numbers to the sums."""
+        self.counted += 1
+        sums = self.sums
+        sums["loss"] = sums.get("loss", 0.0) + loss
+        for name, value in metrics.items():
+            sums[name] = sums.get(name, 0.0) + value
+
+    def take_means(self) -> dict[str, float]:
+        """The means since the last call."""
+        means = {name: value / self.counted for name, value in self.sums.items()}
+        self.sums, self.counted = {}, 0
+        return means
+
+
+def assign(parameters: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
+    """Copy values into parameters, in place."""
+    with torch.no_grad():
+        for parameter, value in zip(parameters, values, strict=True):
+            parameter.copy_(value)
+
+
+def _under(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
