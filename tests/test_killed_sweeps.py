@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from sweep_processes import descendants, environment, ray_cluster, wait_for
 
 CELLS = 20

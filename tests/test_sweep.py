@@ -244,8 +244,19 @@ def test_the_committed_comparison_comes_out_of_its_records(tmp_path):
     records = read_store(committed / "cells", [cell.key for cell in wanted.values()])
     assert len(records) == len(wanted) == 30
     points = compared_points(collect(table, wanted, records))
-    for point, was in zip([to_mapping(point) for point in points], before["points"], strict=True):
-        assert json.loads(json.dumps(point)) == was
+    # The last bits may differ: they depend on the versions of the libraries.
+    now, then = leaves([to_mapping(point) for point in points]), leaves(before["points"])
+    assert now.keys() == then.keys()
+    for path, value in then.items():
+        assert now[path] == (pytest.approx(value, abs=1e-9) if isinstance(value, float) else value), path
+
+
+def leaves(value: object, path: str = "") -> dict[str, object]:
+    """The numbers and texts in nested lists and mappings, by their path."""
+    if not isinstance(value, list | dict):
+        return {path: value}
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    return {name: leaf for key, part in parts for name, leaf in leaves(part, f"{path}/{key}").items()}
 
 
 def test_committed_cells_have_the_keys_of_their_files():
