@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from benchmarks.fuzz import fuzz
+from toy_learner import toy_traces
 
 import hvil
 from hvil.gate.errors import InputError
-from toy_learner import toy_traces
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -54,3 +54,4 @@ def test_the_commands_work_with_a_registered_domain(tmp_path: Path, capsys: Capt
     assert 0 <= evaluation["rollout_success"] <= 1
     assert main(["evaluate", run, str(file), "--json"]) == 0
     assert main(["explain", run]) == 0
+    assert main(["report", run]) == 0
