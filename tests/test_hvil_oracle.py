@@ -180,8 +180,8 @@ def test_the_posterior_sums_to_one_over_all_structures(
     graph, actions = graph_and_actions
     assume(small(graph, actions))
     learner = make_learner(graph, seed=seed, annotations="use")
-    found = enumerated(learner, make_traces(graph, [actions], seed, annotated=annotated), weight=0)
-    assert found.log_q.detach().exp().sum().item() == pytest.approx(1, abs=1e-5)
+    structures = enumerated(learner, make_traces(graph, [actions], seed, annotated=annotated), weight=0)
+    assert structures.log_q.detach().exp().sum().item() == pytest.approx(1, abs=1e-5)
 
 
 CASES = [("tree", 4, 0.0), ("chain", 3, 0.0), ("recursive", 3, 0.0), ("restricted", 3, 0.0), ("recursive", 4, 0.5)]

@@ -55,17 +55,17 @@ def test_segments_are_the_stacks_of_the_structure(data: st.DataObject) -> None:
         [np.array(actions, dtype=np.int32)] * count,
         action_names=graph.action_names,
     )
-    found = segments(graph, traces, joined([_steps(graph, *each) for each in taken]))
+    labels = segments(graph, traces, joined([_steps(graph, *each) for each in taken]))
     for i, (_, steps) in enumerate(taken):
         wanted = stacks_from_structure(graph, actions, steps)
-        part = found.annotations.take(slice(int(traces.offsets[i]), int(traces.offsets[i + 1])))
+        part = labels.annotations.take(slice(int(traces.offsets[i]), int(traces.offsets[i + 1])))
         assert part == wanted
         moments = [
             m for m, choice in zip(replay(graph, actions, steps), steps, strict=True) if choice < graph.terminate
         ]
         first, last = traces.offsets[i : i + 2]
-        assert found.procedure[first:last].tolist() == [moment.stack[-1].procedure for moment in moments]
-        numbers = found.segment[first:last]
+        assert labels.procedure[first:last].tolist() == [moment.stack[-1].procedure for moment in moments]
+        numbers = labels.segment[first:last]
         assert numbers[0] == 0
         changed = [
             bool(wanted.kept[t] < wanted.depths[t] or wanted.depths[t] < wanted.depths[t - 1])

@@ -83,8 +83,10 @@ def naive_walk(
         possible = reference.posterior_steps(graph, stack, emitted[time])
         log_q = log_probs(learner.posterior.bank, learner, contexts[time], stack[-1], possible)
         blind = learner.config.model.open_loop_leaves and not graph.calls[stack[-1].procedure]
-        seen = torch.zeros_like(features[time]) if blind else features[time]
-        log_p = log_probs(learner.policy_network.bank, learner, seen, stack[-1], reference.policy_steps(graph, stack))
+        visible = torch.zeros_like(features[time]) if blind else features[time]
+        log_p = log_probs(
+            learner.policy_network.bank, learner, visible, stack[-1], reference.policy_steps(graph, stack)
+        )
         annotated = bool(planned)
         choice = planned.pop(0) if annotated else choose(log_q.detach(), possible, float(uniforms[len(steps)]), greedy)
         steps.append(NaiveStep(stack, time, choice, annotated, log_q, log_p))

@@ -194,8 +194,8 @@ class ModuleBank(nn.Module):
         parts = []
         for h, (first, end) in enumerate(pairwise(offsets)):
             if end > first:
-                seen = features[first:end]
-                parts.append(self.networks[h](torch.zeros_like(seen) if h in self.blind else seen, extra[first:end]))
+                own = features[first:end]
+                parts.append(self.networks[h](torch.zeros_like(own) if h in self.blind else own, extra[first:end]))
         return torch.cat(parts) if parts else features.new_empty(0, self.frame.choices)
 
 

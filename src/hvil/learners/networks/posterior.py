@@ -21,13 +21,15 @@ from hvil.learners.networks.encoders import feature_shape, make_encoder
 from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.networks.ragged_lstm import run_ragged
 from hvil.machine import batched, kernels
-from hvil.machine.arrays import graph_arrays
+from hvil.machine.arrays import NetworkArrays, graph_arrays
 from hvil.machine.steps import Walk, most_steps, room_for_walk, selected
 
 
 class Evaluated(NamedTuple):
-    """What a compiled walk computed at its steps; steps without a choice have none of it, whatever the arrays hold."""
+    """What a compiled walk computed; the entries of steps at which there was one choice are arbitrary."""
 
+    net: NetworkArrays
+    """q's networks, as the walk read them."""
     hidden: Float32[np.ndarray, "S K"]
     """The hidden units of q's networks, before the ReLU."""
     log_q: Float32[np.ndarray, "S U"]
@@ -123,7 +125,7 @@ class PosteriorNetwork(nn.Module):
             log_q,
         )
         used = slice(int(walk.steps.offsets[-1]))
-        return selected(walk, used), Evaluated(hidden=hidden[used], log_q=log_q[used])
+        return selected(walk, used), Evaluated(net=net, hidden=hidden[used], log_q=log_q[used])
 
     def walk_batched(
         self, batch: Batch, context: Float[Tensor, "R B"], uniforms: Uniforms, greedy: bool = False

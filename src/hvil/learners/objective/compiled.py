@@ -55,7 +55,7 @@ def compiled_objective(
 ) -> Objective:
     """One sample of the objective over the steps of a compiled walk, with its gradient to weights and context."""
     assert isinstance(policy.bank, MlpBank)
-    net_p, net_q = policy.bank.arrays(), posterior.bank.arrays()
+    net_p = policy.bank.arrays()
     features = batch.features.numpy()
     hidden_p = np.empty((len(walk.annotated), net_p.bias1.shape[1]), dtype=np.float32)
     log_p = np.empty((len(walk.annotated), net_p.bias2.shape[1]), dtype=np.float32)
@@ -65,7 +65,7 @@ def compiled_objective(
     )
     grad_context = np.zeros(tuple(context.shape), dtype=np.float32)
     grads_q = _bank_gradients(
-        net_q, context.detach().numpy(), walk, True, evaluated.hidden, grad_scores_q, grad_context
+        evaluated.net, context.detach().numpy(), walk, True, evaluated.hidden, grad_scores_q, grad_context
     )
     no_grad_features = np.zeros((0, features.shape[1]), dtype=np.float32)
     grads_p = _bank_gradients(net_p, features, walk, False, hidden_p, grad_scores_p, no_grad_features)
