@@ -1,6 +1,7 @@
 """Runs and trace files that version 0.1 wrote still load, and mean what they meant."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,7 @@ def test_a_trace_file_loads(name: str) -> None:
 
 
 def test_the_commands_take_an_older_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["infer", str(OLDER / "hvil"), str(OLDER / "karel.npz"), "--out", str(tmp_path / "steps.npz")]) == 0
-    assert main(["report", str(OLDER / "hvil"), "--episodes", "1", "--out", str(tmp_path / "report.html")]) == 0
+    run = str(shutil.copytree(OLDER / "hvil", tmp_path / "run"))
+    assert main(["infer", run, str(OLDER / "karel.npz"), "--out", str(tmp_path / "steps.npz")]) == 0
+    assert main(["report", run, "--episodes", "1"]) == 0
     capsys.readouterr()
