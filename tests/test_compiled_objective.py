@@ -21,15 +21,15 @@ def loss_and_gradients(learner, traces, path):
 
 @pytest.mark.parametrize("estimator", ["rao-blackwell", "analytic", "score"])
 @pytest.mark.parametrize("annotations", ["ignore", "use"])
-@pytest.mark.parametrize(("frame_inputs", "counter_limit"), [("both", 3), ("none", 0)])
-def test_compiled_objective_equals_the_readable_one(estimator, annotations, frame_inputs, counter_limit):
+@pytest.mark.parametrize(("frame_inputs", "counter"), [("both", "raw+hot3"), ("both", "20/10+step2"), ("none", "raw")])
+def test_compiled_objective_equals_the_readable_one(estimator, annotations, frame_inputs, counter):
     source = find_task("bubblesort:2-4")
     traces = source.demonstrations(4, seed=0)
     settings = HvilSettings(
         estimator=estimator,
         annotations=annotations,
         frame_inputs=frame_inputs,
-        counter_limit=counter_limit,
+        counter=counter,
         hidden=11,
         context=5,
         entropy_weight=0.5,

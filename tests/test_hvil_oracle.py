@@ -56,9 +56,11 @@ def test_loss_and_gradient_equal_the_naive_twin(name: str, estimator: str) -> No
 @pytest.mark.parametrize(
     "options",
     [
-        {"frame_inputs": "both", "counter_limit": 2},
+        {"frame_inputs": "both", "counter": "raw+hot2"},
+        {"counter": "4/2+step3+hot1"},
+        {"counter": "20/10"},
         {"frame_inputs": "counter"},
-        {"frame_inputs": "counter", "counter_limit": 1},
+        {"frame_inputs": "counter", "counter": "hot1"},
         {"frame_inputs": "last"},
         {"frame_inputs": "none"},
         {"posterior_sees": "no-future"},

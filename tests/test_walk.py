@@ -90,11 +90,11 @@ def test_compiled_and_batched_walks_equal_the_reference_machine(
 
 
 @pytest.mark.parametrize("frame_inputs", ["both", "counter", "last", "none"])
-@pytest.mark.parametrize("counter_limit", [0, 2])
+@pytest.mark.parametrize("counter", ["raw", "raw+hot2", "3/2+step2", "hot1"])
 @pytest.mark.parametrize("greedy", [False, True])
-def test_walks_agree_whatever_a_frame_shows(frame_inputs: str, counter_limit: int, greedy: bool) -> None:
+def test_walks_agree_whatever_a_frame_shows(frame_inputs: str, counter: str, greedy: bool) -> None:
     graph = GRAPHS["recursive"]
-    learner = make_learner(graph, frame_inputs=frame_inputs, counter_limit=counter_limit)
+    learner = make_learner(graph, frame_inputs=frame_inputs, counter=counter)
     assert_same(learner, make_traces(graph, random_sequences(graph, [5, 1, 4, 20])), seed=3, greedy=greedy)
 
 

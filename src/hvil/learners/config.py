@@ -170,13 +170,16 @@ def _of_format_1(settings: Any, where: str) -> tuple[Any, dict[str, Any]]:
     """The learner's name and its own settings out of the one object that format 1 had for all learners."""
     if not isinstance(settings, Mapping):
         raise InputError(f"{where}: model must be an object with settings")
-    known = {entry.name for name in LEARNERS.own for entry in fields(LEARNERS[name])} | {"model"}
+    known = {entry.name for name in LEARNERS.own for entry in fields(LEARNERS[name])} | {"model", "counter_limit"}
     unknown = sorted(set(settings) - known)
     if unknown:
         raise InputError(f"{where}: model: unknown setting {unknown[0]!r}; known: {', '.join(sorted(known))}")
     name = settings.get("model", HvilSettings.learner)
     own = {entry.name for entry in fields(LEARNERS[name])} if name in LEARNERS.own else set()
-    return name, {key: entry for key, entry in settings.items() if key in own}
+    values = {key: entry for key, entry in settings.items() if key in own}
+    if "counter" in own and settings.get("counter_limit"):
+        values["counter"] = f"raw+hot{settings['counter_limit']}"  # the one-hot form stood beside the raw counter
+    return name, values
 
 
 def _decisive(config: Config) -> dict[str, Any]:

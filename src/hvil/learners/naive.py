@@ -182,13 +182,20 @@ def log_probs(
 
 
 def frame_inputs(learner: HvilLearner, frame: Frame) -> list[float]:
-    """τ, τ one-hot up to the limit, the last step one-hot: what the settings ask for."""
+    """What the settings ask for: numbers of the counter τ, and the last step one-hot."""
     settings = learner.config.model
     numbers: list[float] = []
     if settings.frame_inputs in ("both", "counter"):
-        numbers.append(frame.counter)
-        if settings.counter_limit:
-            numbers += [float(frame.counter == n) for n in range(settings.counter_limit + 1)]
+        tau = frame.counter
+        numbers += [float(tau)] if "raw" in settings.counter.split("+") else []
+        for part in settings.counter.split("+"):
+            if part.startswith("hot"):
+                numbers += [float(tau == n) for n in range(int(part[3:]) + 1)]
+            elif part.startswith("step"):
+                numbers += [float(tau >= n) for n in range(1, int(part[4:]) + 1)]
+            elif part != "raw":
+                bound, scale = map(int, part.split("/"))
+                numbers.append(min(tau, bound) / scale)
     if settings.frame_inputs in ("both", "last"):
         numbers += [float(frame.last == choice) for choice in range(learner.config.graph.step_count)]
     return numbers

@@ -51,7 +51,11 @@ class ProcedureSettings(LearnerSettings):
     frame_inputs: Literal["both", "counter", "last", "none"] = setting(
         "both", "what a procedure sees of its frame: its step counter, its last step, both or neither"
     )
-    counter_limit: int = setting(0, "counters up to this number are also given one-hot (0: only raw)", low=0, high=1000)
+    counter: str = setting(
+        "raw",
+        "what a procedure sees of its step counter τ, parts joined by +: raw; B/S for min(τ, B)/S; hotN for τ = 0 … N "
+        "one-hot; stepN for τ ≥ 1 … τ ≥ N",
+    )
     open_loop_leaves: bool = setting(
         False, "procedures that call no other see their frame only, no observations: fixed sequences of actions"
     )

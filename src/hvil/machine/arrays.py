@@ -36,8 +36,11 @@ class NetworkArrays(NamedTuple):
     weight2: Float32[np.ndarray, "H K U"]
     bias2: Float32[np.ndarray, "H U"]
     sees_counter: bool
-    counter_limit: int
+    """Whether the first frame input is τ itself."""
+    counter_table: Float32[np.ndarray, "rows C"]
+    """Row min(τ, rows − 1) holds the frame inputs that come next."""
     sees_last: bool
+    """Whether the last step comes then, one-hot."""
 
 
 class Guide(NamedTuple):

@@ -48,11 +48,13 @@ def log_probabilities(net, procedure, features, counter, last, possible, hidden,
         for k in range(units):
             hidden[k] += x * weight1[j, k]
         j += 1
-        if net.counter_limit > 0:
-            if counter <= net.counter_limit:
-                for k in range(units):
-                    hidden[k] += weight1[j + counter, k]
-            j += net.counter_limit + 1
+    row = min(counter, net.counter_table.shape[0] - 1)
+    for c in range(net.counter_table.shape[1]):
+        x = net.counter_table[row, c]
+        if x != 0.0:
+            for k in range(units):
+                hidden[k] += x * weight1[j, k]
+        j += 1
     if net.sees_last and last >= 0:
         for k in range(units):
             hidden[k] += weight1[j + last, k]

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from hvil.learners.networks.counters import CounterInputs, counter_inputs, no_counter
 from hvil.learners.settings import ProcedureSettings
 from hvil.machine.arrays import NetworkArrays
 from hvil.machine.steps import Steps
@@ -46,20 +47,18 @@ def grouped(procedures: Int[np.ndarray, "S"], count: int) -> Groups:
 
 
 class FrameInputs(NamedTuple):
-    """Which inputs a frame gives: the raw counter, the counter one-hot up to a limit, the last step one-hot."""
+    """Which inputs a frame gives: what is seen of the counter, and the last step one-hot."""
 
-    counter: bool
-    limit: int
+    counter: CounterInputs
     last: bool
     choices: int
 
     @staticmethod
     def of(settings: ProcedureSettings, choices: int) -> "FrameInputs":
         """What the settings ask for, for procedures of so many choices."""
-        counter = settings.frame_inputs in ("both", "counter")
+        counts = settings.frame_inputs in ("both", "counter")
         return FrameInputs(
-            counter=counter,
-            limit=settings.counter_limit if counter else 0,
+            counter=counter_inputs(settings.counter) if counts else no_counter(),
             last=settings.frame_inputs in ("both", "last"),
             choices=choices,
         )
@@ -67,23 +66,18 @@ class FrameInputs(NamedTuple):
     @property
     def width(self) -> int:
         """How many numbers a frame gives."""
-        return self.counter + (self.limit + 1 if self.limit else 0) + (self.choices if self.last else 0)
+        return self.counter.width + (self.choices if self.last else 0)
 
     def encode(self, frames: Frames, device: torch.device) -> Float[Tensor, "S F"]:
-        """The numbers that each frame gives: the counter, its one-hot form, the last step's one-hot form."""
+        """The numbers that each frame gives: those of the counter, then the last step's one-hot form."""
+        raw, table = self.counter
         numbers = np.zeros((len(frames.counter), self.width), dtype=np.float32)
-        step = np.arange(len(numbers))
-        column = 0
-        if self.counter:
+        if raw:
             numbers[:, 0] = frames.counter
-            column = 1
-        if self.limit:
-            within = frames.counter <= self.limit
-            numbers[step[within], column + frames.counter[within]] = 1
-            column += self.limit + 1
+        numbers[:, int(raw) : self.counter.width] = table[np.minimum(frames.counter, len(table) - 1)]
         if self.last:
-            moved = frames.last >= 0
-            numbers[step[moved], column + frames.last[moved]] = 1
+            moved = np.flatnonzero(frames.last >= 0)
+            numbers[moved, self.counter.width + frames.last[moved]] = 1
         return torch.from_numpy(numbers).to(device)
 
 
@@ -165,8 +159,8 @@ class MlpBank(nn.Module):
             bias1=_numpy(self.bias1),
             weight2=_numpy(self.weight2),
             bias2=_numpy(self.bias2),
-            sees_counter=self.frame.counter,
-            counter_limit=self.frame.limit,
+            sees_counter=self.frame.counter.raw,
+            counter_table=self.frame.counter.table,
             sees_last=self.frame.last,
         )
 

@@ -246,11 +246,13 @@ def bank_gradients(
             for k in range(units):
                 weight1[h, column, k] += x * back[k]
             column += 1
-            if net.counter_limit > 0:
-                if steps.counter[i] <= net.counter_limit:
-                    for k in range(units):
-                        weight1[h, column + steps.counter[i], k] += back[k]
-                column += net.counter_limit + 1
+        count = min(steps.counter[i], net.counter_table.shape[0] - 1)
+        for c in range(net.counter_table.shape[1]):
+            x = net.counter_table[count, c]
+            if x != 0.0:
+                for k in range(units):
+                    weight1[h, column, k] += x * back[k]
+            column += 1
         if net.sees_last and steps.last[i] >= 0:
             for k in range(units):
                 weight1[h, column + steps.last[i], k] += back[k]
