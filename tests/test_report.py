@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from countdown import CountdownTask
+from corridor import CorridorTask
 from scripted_run import hostile_traces, scripted_run, without_task
 
 import hvil
@@ -237,17 +237,16 @@ def test_the_command_writes_the_report(tmp_path: Path, capsys: pytest.CaptureFix
     assert said["episodes"] == 3
 
 
-def test_a_domain_without_pictures_has_a_report_without_them(
+def test_a_domain_that_does_not_draw_has_a_report_without_pictures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(DOMAINS._registered, "countdown", CountdownTask)
+    monkeypatch.setattr(DOMAINS, "_registered", {"corridor": CorridorTask})
     run = tmp_path / "run"
-    flags = ["--demos", "20", "--updates", "2", "--hidden", "4", "--context", "4", "--test-traces", "10"]
-    assert main(["fit", "countdown", *flags, "--out", str(run), "--json"]) == 0
+    assert main(["fit", "corridor", "--test-traces", "10", "--out", str(run), "--json"]) == 0
     assert main(["report", str(run), "--json"]) == 0
     data = contents((run / "report.html").read_text(encoding="utf-8"))
-    assert (data["task"], data["played"], data["pictures"]) == ("countdown", 10, [])
-    assert not data["facts"]["led"]
+    assert (data["task"], data["played"], data["pictures"]) == ("corridor:4", 10, [])
+    assert not data["facts"]["led"], "the episodes are played in the environment"
     assert capsys.readouterr().err == ""
 
 
