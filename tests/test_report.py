@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from corridor import CorridorTask
-from scripted_run import hostile_traces, scripted_run, without_task
+from scripted_run import hostile_traces, scripted_explanation, scripted_run, without_task
 
 import hvil
 from hvil.analysis.episodes import record
-from hvil.analysis.explain import Explanation
 from hvil.analysis.report import RunFacts, report_page
 from hvil.analysis.report.content import curves_content
 from hvil.analysis.report.distributions import with_distributions
@@ -43,13 +42,6 @@ def episodes_of(run: Run) -> list[Episode]:
         with_distributions(episode, run.learner, policy, traces[episode.trace], run.config)
         for episode in each_episode(record(policy, traces, task), traces)
     ]
-
-
-def explanation(source: str, **agreements: float) -> Explanation:
-    """A program as `explain` gives it, as far as a report looks at it."""
-    made = object.__new__(Explanation)
-    made.__dict__.update({"source": source, "lines": len(source.splitlines()), **agreements})
-    return made
 
 
 def page_of(run: Run, **facts: Any) -> dict[str, Any]:
@@ -146,7 +138,7 @@ def test_the_page_is_one_file_with_everything_in_it(tmp_path: Path, monkeypatch:
     (tmp_path / "evaluation.json").write_text('{"error": 0.25, "error_interval": [0.1, 0.5], "traces": 8}')
     lines = [{"update": i, "seconds": i, "error": 1 / i, "elbo": -3.0 * i} for i in range(1, 6)]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    program = explanation("def run():\n    pass\n", policy_agreement=1.0, teacher_agreement=0.5)
+    program = scripted_explanation("def run():\n    pass\n", policy_agreement=1.0, teacher_agreement=0.5)
     monkeypatch.setattr("hvil.training.run.Run.explain", lambda run: program)
     path, made = run.report()
     html = path.read_text(encoding="utf-8")
@@ -258,7 +250,7 @@ def test_only_programs_that_can_be_read_are_shown_for_data_without_a_task(
     capsys.readouterr()
 
     def shown(lines: int, agreement: float) -> bool:
-        program = explanation("act()\n" * lines, policy_agreement=agreement, teacher_agreement=agreement)
+        program = scripted_explanation("act()\n" * lines, policy_agreement=agreement, teacher_agreement=agreement)
         monkeypatch.setattr("hvil.training.run.Run.explain", lambda run: program)
         assert main(["report", str(tmp_path / "run"), "--json"]) == 0
         return bool(json.loads(capsys.readouterr().out)["program"])

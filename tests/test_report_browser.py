@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scripted_run import hostile_traces, scripted_run
+from scripted_run import hostile_traces, scripted_explanation, scripted_run
 
 import hvil
-from hvil.analysis.explain import Explanation
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -75,8 +74,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"update": i, "seconds": i, "error": 1 / i, "training_error": 0.5 / i, "elbo": -9 / i} for i in range(1, 9)
     ]
     (directory / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    program = object.__new__(Explanation)
-    program.__dict__.update({"source": PROGRAM, "lines": 3, "policy_agreement": 1.0, "teacher_agreement": 0.5})
+    program = scripted_explanation(PROGRAM, policy_agreement=1.0, teacher_agreement=0.5)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hvil.training.run.Run.explain", lambda run: program)
         return run.report()[0]

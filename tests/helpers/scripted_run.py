@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hvil.analysis.explain import Explanation
 from hvil.data.sources import Data
 from hvil.data.tasks import Task, find_task
 from hvil.data.traces import Traces
@@ -74,6 +75,20 @@ class ScriptedLearner(HvilLearner):
 
     def policy(self) -> ProcedurePolicy:
         return ScriptedPolicy(self, *self.script)
+
+
+class ScriptedExplanation(Explanation):
+    """A program that is written down instead of extracted, as far as a report looks at it."""
+
+    source = ""
+
+
+def scripted_explanation(source: str, policy_agreement: float, teacher_agreement: float) -> Explanation:
+    """An explanation with this text and these agreements."""
+    explanation = object.__new__(ScriptedExplanation)
+    agreements = {"policy_agreement": policy_agreement, "teacher_agreement": teacher_agreement}
+    explanation.__dict__.update({"source": source, **agreements})
+    return explanation
 
 
 def scripted_run(
