@@ -34,7 +34,7 @@ class CounterInputs(NamedTuple):
     @property
     def width(self) -> int:
         """How many numbers."""
-        return int(self.raw) + self.table.shape[1]
+        return int(self.raw) + int(self.table.shape[1])
 
 
 def counter_inputs(spec: str) -> CounterInputs:
