@@ -55,7 +55,7 @@ def with_distributions(episode: Episode, learner: Learner, policy: Policy, trace
 def _of_baseline(learner: BaselineLearner, episode: Episode) -> Float[np.ndarray, "S U"]:
     """The probabilities of the actions and ∅ at each time, along what the policy itself saw and did."""
     device = learner.device
-    observations = torch.from_numpy(learner.seen(episode.observations)).to(device)
+    observations = torch.from_numpy(learner.features(episode.observations)).to(device)
     before = torch.tensor([learner.terminate, *episode.emitted], device=device)
     state = learner.memory.initial(1, device)
     rows = []

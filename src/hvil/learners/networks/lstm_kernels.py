@@ -1,6 +1,6 @@
-"""An LSTM over ragged traces, compiled: only the recurrent part; products over all rows at once are `ragged_lstm`'s.
+"""The recurrent part of an LSTM over ragged traces, compiled; `ragged_lstm` does the products over all rows at once.
 
-Gates are in torch's order: input, forget, cell, output. A trace's rows are visited forwards or backwards; nothing is
+Gates are in torch's order: input, forget, cell, output. A trace's rows are visited forwards or backwards. Nothing is
 padded, so a short trace beside a long one costs only its own length.
 """
 
@@ -21,8 +21,9 @@ _LN2_LOW = np.float32(-2.12194440e-4)
 def _sigmoids(values, power, power_bits):
     """The logistic function of each value, in place.
 
-    exp(−x) = 2^n·exp(r) with a polynomial for exp(r), accurate to about 1e-7: plain arithmetic that the compiler turns
-    into vector code, which calls of the library's exp are not. `power_bits` is `power` seen as integers.
+    exp(−x) = 2^n·exp(r) with a polynomial for exp(r) that is accurate to about 1e-7. The compiler turns this plain
+    arithmetic into vector code, which it cannot do with calls of the library's exp. `power_bits` is a view of `power`
+    as integers.
     """
     size = values.shape[0]
     for k in range(size):
@@ -46,24 +47,24 @@ def _sigmoids(values, power, power_bits):
 @no_type_check
 def add_product(vector, matrix, result):
     """Add vector @ matrix to the result, four rows at a time."""
-    rows, columns = matrix.shape
-    whole = rows - rows % 4
+    size, columns = matrix.shape
+    whole = size - size % 4
     for j in range(0, whole, 4):
         a, b, c, d = vector[j], vector[j + 1], vector[j + 2], vector[j + 3]
         for k in range(columns):
             result[k] += a * matrix[j, k] + b * matrix[j + 1, k] + (c * matrix[j + 2, k] + d * matrix[j + 3, k])
-    for j in range(whole, rows):
+    for j in range(whole, size):
         for k in range(columns):
             result[k] += vector[j] * matrix[j, k]
 
 
 @njit(**_OPTIONS)
 @no_type_check
-def forward(gates, recurrent, rows, backwards, hidden, before, cells, tanh_cells):
+def forward(gates, recurrent, row_offsets, backwards, hidden, before, cells, tanh_cells):
     """Run over every trace.
 
-    `gates` comes with the inputs' part and leaves with the activated gates; `recurrent` is (units, 4·units);
-    `before` receives the hidden state that each row started from.
+    `gates` holds the inputs' part at first and the activated gates at the end; `recurrent` is (units, 4·units);
+    `before` receives the hidden state that each row starts from.
     """
     units = recurrent.shape[0]
     power = np.empty(4 * units, dtype=np.float32)
@@ -71,11 +72,11 @@ def forward(gates, recurrent, rows, backwards, hidden, before, cells, tanh_cells
     state = np.empty(units, dtype=np.float32)
     cell = np.empty(units, dtype=np.float32)
     squashed = np.empty(units, dtype=np.float32)
-    for trace in range(rows.shape[0] - 1):
+    for trace in range(row_offsets.shape[0] - 1):
         state[:] = 0.0
         cell[:] = 0.0
-        for t in range(rows[trace + 1] - rows[trace]):
-            row = rows[trace + 1] - 1 - t if backwards else rows[trace] + t
+        for t in range(row_offsets[trace + 1] - row_offsets[trace]):
+            row = row_offsets[trace + 1] - 1 - t if backwards else row_offsets[trace] + t
             gate = gates[row]
             before[row] = state
             add_product(state, recurrent, gate)
@@ -97,8 +98,8 @@ def forward(gates, recurrent, rows, backwards, hidden, before, cells, tanh_cells
 
 @njit(**_OPTIONS)
 @no_type_check
-def backward(grad_hidden, gates, recurrent_back, rows, backwards, cells, tanh_cells):
-    """The gradient through every trace; `gates` leaves with the gradient of the gates before activation.
+def backward(grad_hidden, gates, recurrent_back, row_offsets, backwards, cells, tanh_cells):
+    """The gradient through every trace; at the end `gates` holds the gradient of the gates before activation.
 
     `recurrent_back` is (4·units, units).
     """
@@ -106,12 +107,12 @@ def backward(grad_hidden, gates, recurrent_back, rows, backwards, cells, tanh_ce
     grad_state = np.empty(units, dtype=np.float32)
     grad_cell = np.empty(units, dtype=np.float32)
     one = np.float32(1.0)
-    for trace in range(rows.shape[0] - 1):
+    for trace in range(row_offsets.shape[0] - 1):
         grad_state[:] = 0.0
         grad_cell[:] = 0.0
-        length = rows[trace + 1] - rows[trace]
+        length = row_offsets[trace + 1] - row_offsets[trace]
         for t in range(length - 1, -1, -1):
-            row = rows[trace + 1] - 1 - t if backwards else rows[trace] + t
+            row = row_offsets[trace + 1] - 1 - t if backwards else row_offsets[trace] + t
             earlier = row + 1 if backwards else row - 1
             gate = gates[row]
             for k in range(units):

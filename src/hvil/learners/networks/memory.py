@@ -1,6 +1,6 @@
 """What a baseline remembers from one time to the next: an LSTM's state, nothing, or a stack that it can push and pop.
 
-Each memory reads whole traces (to train and for the likelihood) or goes one time on (to act).
+Each memory reads whole traces (for training and likelihood) or one time after another (for acting).
 
 Letters: N traces, R rows (all observations of all traces, or one of each environment), F features in, M features out,
 K stacks, L cells of a stack.
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from hvil.learners.networks.ragged_lstm import run_ragged
 
 State = tuple[Tensor, ...]
-"""What is carried from one time to the next; opaque to all but the memory itself."""
+"""What is carried from one time to the next; only the memory itself looks inside."""
 
 
 class Memory(nn.Module):
@@ -28,13 +28,13 @@ class Memory(nn.Module):
         """One time of each trace: what comes out, and the state after it."""
         raise NotImplementedError
 
-    def forward(self, features: Float[Tensor, "R F"], offsets: Int[np.ndarray, "N_plus_1"]) -> Float[Tensor, "R M"]:
-        """All times of all traces; trace i has the rows `offsets[i]:offsets[i+1]`."""
+    def forward(self, features: Float[Tensor, "R F"], row_offsets: Int[np.ndarray, "N_plus_1"]) -> Float[Tensor, "R M"]:
+        """All times of all traces; trace i has the rows `row_offsets[i]:row_offsets[i+1]`."""
         raise NotImplementedError
 
 
 class NoMemory(Memory):
-    """Every time for itself: what comes in goes out."""
+    """No memory: what comes in goes out, at each time."""
 
     def initial(self, rows: int, device: torch.device) -> State:
         """Nothing."""
@@ -44,7 +44,7 @@ class NoMemory(Memory):
         """The features themselves."""
         return features, state
 
-    def forward(self, features: Float[Tensor, "R F"], offsets: Int[np.ndarray, "N_plus_1"]) -> Float[Tensor, "R F"]:
+    def forward(self, features: Float[Tensor, "R F"], row_offsets: Int[np.ndarray, "N_plus_1"]) -> Float[Tensor, "R F"]:
         """The features themselves."""
         return features
 
@@ -71,10 +71,10 @@ class LstmMemory(Memory):
             after += states
         return features, tuple(after)
 
-    def forward(self, features: Float[Tensor, "R F"], offsets: Int[np.ndarray, "N_plus_1"]) -> Float[Tensor, "R M"]:
+    def forward(self, features: Float[Tensor, "R F"], row_offsets: Int[np.ndarray, "N_plus_1"]) -> Float[Tensor, "R M"]:
         """The last layer's hidden states."""
         for layer in self._lstms():
-            features = run_ragged(layer, features, offsets, backwards=False)
+            features = run_ragged(layer, features, row_offsets, backwards=False)
         return features
 
     def _lstms(self) -> list[nn.LSTM]:
@@ -84,16 +84,16 @@ class LstmMemory(Memory):
 class StackMemory(Memory):
     """A simple recurrent layer with soft stacks (Joulin and Mikolov 2015).
 
-    At each time every stack is pushed, popped or left, by probabilities that the hidden state gives, and the new
-    hidden state sees the stacks' top cells.
+    The hidden state gives each stack probabilities of push, pop and stay, by which it is moved at each time. The next
+    hidden state sees the top `visible` cells of each stack.
     """
 
-    def __init__(self, units: int, stacks: int = 10, cells: int = 32, seen: int = 2) -> None:
+    def __init__(self, units: int, stacks: int = 10, cells: int = 32, visible: int = 2) -> None:
         super().__init__()
-        self.units, self.stacks, self.cells, self.seen = units, stacks, cells, seen
+        self.units, self.stacks, self.cells, self.visible = units, stacks, cells, visible
         self.features = nn.Linear(units, units)
         self.hidden = nn.Linear(units, units, bias=False)
-        self.tops = nn.Linear(stacks * seen, units, bias=False)
+        self.tops = nn.Linear(stacks * visible, units, bias=False)
         self.moves = nn.Linear(units, 3 * stacks)
         self.pushed = nn.Linear(units, stacks)
 
@@ -106,22 +106,22 @@ class StackMemory(Memory):
         """The new hidden state."""
         return self._next(self.features(features), state)
 
-    def forward(self, features: Float[Tensor, "R F"], offsets: Int[np.ndarray, "N_plus_1"]) -> Float[Tensor, "R M"]:
-        """The hidden states, one time after another; traces that have ended go along and are left out at the end."""
-        lengths = np.diff(offsets)
+    def forward(self, features: Float[Tensor, "R F"], row_offsets: Int[np.ndarray, "N_plus_1"]) -> Float[Tensor, "R M"]:
+        """The hidden states, one time after another; ended traces repeat their last row, which is left out."""
+        lengths = np.diff(row_offsets)
         times = np.arange(int(lengths.max()))[:, None]
-        rows = torch.from_numpy(np.minimum(offsets[:-1] + times, offsets[1:] - 1)).to(features.device)
+        rows = torch.from_numpy(np.minimum(row_offsets[:-1] + times, row_offsets[1:] - 1)).to(features.device)
         state = self.initial(len(lengths), features.device)
-        seen, outputs = self.features(features), []
+        inputs, outputs = self.features(features), []
         for row in rows:
-            output, state = self._next(seen[row], state)
+            output, state = self._next(inputs[row], state)
             outputs.append(output)
         inside = torch.from_numpy((times < lengths).T.copy()).to(features.device)
         return torch.stack(outputs, dim=1)[inside]
 
-    def _next(self, seen: Float[Tensor, "R M"], state: State) -> tuple[Float[Tensor, "R M"], State]:
+    def _next(self, inputs: Float[Tensor, "R M"], state: State) -> tuple[Float[Tensor, "R M"], State]:
         hidden, stack = state
-        hidden = torch.sigmoid(seen + self.hidden(hidden) + self.tops(stack[:, :, : self.seen].flatten(1)))
+        hidden = torch.sigmoid(inputs + self.hidden(hidden) + self.tops(stack[:, :, : self.visible].flatten(1)))
         return hidden, (hidden, self._moved(stack, hidden))
 
     def _moved(self, stack: Float[Tensor, "R K L"], hidden: Float[Tensor, "R M"]) -> Float[Tensor, "R K L"]:

@@ -1,8 +1,9 @@
 """`torch.nn.LSTM` over ragged traces on the CPU, without padding, with its own backward pass; equal to torch's.
 
-Half the time of torch's kernel on traces of mixed lengths. Other devices and precisions take the padded way.
+It takes half the time of torch's kernel on traces of mixed lengths. Other devices and precisions are padded and run
+through torch's kernel.
 
-Letters: R rows, I inputs, G gates (four times the units).
+Letters: N traces, R rows, I inputs.
 """
 
 from typing import Any
@@ -24,7 +25,7 @@ class _RaggedLstm(torch.autograd.Function):
         weight_in: Tensor,
         weight_state: Tensor,
         bias: Tensor,
-        rows: np.ndarray,
+        row_offsets: np.ndarray,
         backwards: bool,
     ) -> Tensor:
         gates = torch.addmm(bias, x, weight_in.T)
@@ -33,12 +34,12 @@ class _RaggedLstm(torch.autograd.Function):
         lstm_kernels.forward(
             gates.numpy(),
             weight_state.T.contiguous().numpy(),
-            rows,
+            row_offsets,
             backwards,
             *(array.numpy() for array in (hidden, before, cells, tanh_cells)),
         )
         ctx.save_for_backward(x, weight_in, weight_state, gates, before, cells, tanh_cells)
-        ctx.walk = rows, backwards
+        ctx.walk = row_offsets, backwards
         return hidden
 
     @staticmethod
@@ -59,28 +60,28 @@ class _RaggedLstm(torch.autograd.Function):
 
 
 def run_ragged(
-    network: nn.LSTM, x: Float[Tensor, "R I"], rows: Int[np.ndarray, "N_plus_1"], backwards: bool
+    network: nn.LSTM, x: Float[Tensor, "R I"], row_offsets: Int[np.ndarray, "N_plus_1"], backwards: bool
 ) -> Float[Tensor, "R units"]:
     """The hidden states of a one-layer LSTM at every row, each trace read forwards or backwards."""
     weight_in, weight_state, bias_in, bias_state = network.all_weights[0]
     if can_compile(x):
         hidden: Tensor = _RaggedLstm.apply(  # type: ignore[no-untyped-call]
-            x, weight_in, weight_state, bias_in + bias_state, rows, backwards
+            x, weight_in, weight_state, bias_in + bias_state, row_offsets, backwards
         )
         return hidden
-    return run_padded(network, x, rows, backwards)
+    return run_padded(network, x, row_offsets, backwards)
 
 
 def run_padded(
-    network: nn.LSTM, x: Float[Tensor, "R I"], rows: Int[np.ndarray, "N_plus_1"], backwards: bool
+    network: nn.LSTM, x: Float[Tensor, "R I"], row_offsets: Int[np.ndarray, "N_plus_1"], backwards: bool
 ) -> Float[Tensor, "R units"]:
-    """The same through torch's own kernel, the traces laid out as a rectangle.
+    """The same through torch's own kernel, with the traces padded to a rectangle.
 
-    Padding, not packing: packed sequences leave the fused kernel on the CPU and are ten times slower.
+    They are not packed: on the CPU, packed sequences do not use the fused kernel and are ten times slower.
     """
-    index, inside = _rectangle(rows, backwards)
-    place = torch.from_numpy(index).to(x.device)
-    output, _ = network(x[place.ravel()].reshape(*index.shape, -1))
+    index, inside = _rectangle(row_offsets, backwards)
+    row = torch.from_numpy(index).to(x.device)
+    output, _ = network(x[row.ravel()].reshape(*index.shape, -1))
     source = np.empty(len(x), dtype=np.int64)
     source[index[inside]] = np.flatnonzero(inside.ravel())
     flat: Tensor = output.reshape(-1, output.shape[-1])
@@ -88,11 +89,11 @@ def run_padded(
 
 
 def _rectangle(
-    rows: Int[np.ndarray, "N_plus_1"], backwards: bool
+    row_offsets: Int[np.ndarray, "N_plus_1"], backwards: bool
 ) -> tuple[Int[np.ndarray, "times N"], Bool[np.ndarray, "times N"]]:
-    """Which row stands at each time of each trace, and which of these places are inside the trace."""
-    lengths = np.diff(rows)
+    """The row at each time of each trace, and whether the time is within the trace."""
+    lengths = np.diff(row_offsets)
     times = np.arange(int(lengths.max()))[:, None]
     inside = times < lengths
-    place = rows[1:] - 1 - times if backwards else rows[:-1] + times
-    return np.where(inside, place, rows[:-1]), inside
+    row = row_offsets[1:] - 1 - times if backwards else row_offsets[:-1] + times
+    return np.where(inside, row, row_offsets[:-1]), inside
