@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from hvil.analysis.evaluation import held_out_score
 from hvil.data import trace_files
 from hvil.data.sources import Data, Source, load_data
+from hvil.data.streaming import TraceStream
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.gate.files import remove_leftovers, write_json
@@ -20,6 +21,7 @@ from hvil.learners import LEARNERS, build
 from hvil.learners.config import Config
 from hvil.learners.learner import Learner
 from hvil.learners.settings import TrainingSettings
+from hvil.machine.arrays import check_annotations
 from hvil.training.checkpoints import Checkpoints
 from hvil.training.loop import Hooks, Observer, find_device, seeded, train
 from hvil.training.observers import MetricsFile, ProgressBar, TensorBoard
@@ -135,7 +137,7 @@ def carry_out(
         ),
         resume=resume,
         until=until,
-        stream=data.stream,
+        stream=None if data.stream is None else _Checked(data.stream, config),
     )
     if out is not None:
         save_weights(out / MODEL, learner, trained.updates)
@@ -175,6 +177,20 @@ def refuse_existing(path: Path) -> None:
     """Refuse a directory that exists: a new run needs a new one."""
     if path.exists():
         raise InputError(f"{path}: exists already; choose another directory, or go on with that run (--resume)")
+
+
+class _Checked:
+    """A stream whose annotations are checked batch by batch: the plan has seen a part of the file only."""
+
+    def __init__(self, stream: TraceStream, config: Config) -> None:
+        self._stream, self._config = stream, config
+
+    def batch(self, update: int, size: int) -> Traces:
+        """The batch of an update; an `InputError` if its call structure does not fit the call graph."""
+        traces = self._stream.batch(update, size)
+        if self._config.model.uses_annotations:
+            check_annotations(self._config.graph, traces)
+        return traces
 
 
 def _refuse_unfit(config: Config, data: Data) -> None:

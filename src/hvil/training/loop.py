@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import torch
 
-from hvil.data.streaming import TraceStream
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.learner import Learner, Shrinks
@@ -61,6 +60,13 @@ class Observer(Protocol):
         """The loop is over, well or badly."""
 
 
+class Batches(Protocol):
+    """Where batches come from, if the traces do not fit in memory."""
+
+    def batch(self, update: int, size: int) -> Traces:
+        """The batch of an update, counted from 0."""
+
+
 class Hooks(NamedTuple):
     """What happens beside the updates."""
 
@@ -83,7 +89,7 @@ def train(
     *,
     resume: bool = False,
     until: int | None = None,
-    stream: TraceStream | None = None,
+    stream: Batches | None = None,
 ) -> Trained:
     """Train a learner in place; at the end it holds the final (or averaged, or best) weights.
 
@@ -122,7 +128,7 @@ def train(
 
 
 def _batches(
-    state: State, traces: Traces, settings: TrainingSettings, stream: TraceStream | None
+    state: State, traces: Traces, settings: TrainingSettings, stream: Batches | None
 ) -> Callable[[], Traces]:
     """A function that gives the batch of the next update."""
     if stream is not None:
