@@ -72,7 +72,7 @@ def train(path: Path, updates: int) -> None:
     """Train a feed-forward policy over the whole file, and print the peak memory in MB."""
     from hvil.data.settings import DataSettings
     from hvil.data.sources import load_data
-    from hvil.training.fit import carry_out
+    from hvil.training.execution import carry_out
     from hvil.training.plan import make_plan
 
     settings = DataSettings(source=str(path), stream="yes", test_traces=100)

@@ -16,8 +16,8 @@ DRIVER = f"""
 import sys
 from pathlib import Path
 from hvil.experiments.experiment import Experiment
-from hvil.experiments.engine.local import run_jobs
-from hvil.experiments.engine.ray import ray_engine
+from hvil.gate.engine.local import run_jobs
+from hvil.gate.engine.ray import ray_engine
 from hvil.experiments.engine import sweep
 
 table = Experiment("killed", "", {{"p": "bubblesort"}}, {{"m": {{"clip": 0.4}}}}, (3,), runs={CELLS})
@@ -54,7 +54,7 @@ def records(out: Path) -> dict[str, int]:
 
 def workers(processes: list[int]) -> list[int]:
     """Those that have a cell, or could have."""
-    names = ("ray::run_task", "hvil.experiments.engine.worker")
+    names = ("ray::run_task", "hvil.gate.engine.worker")
     return [process for process, command in descendants(processes).items() if any(name in command for name in names)]
 
 

@@ -90,7 +90,7 @@ def test_a_sweep_that_is_refused_leaves_the_records_alone(tmp_path, capsys):
 
 def test_cells_that_failed_are_told_beside_the_results_of_the_others(tmp_path, capsys, monkeypatch):
     from hvil.experiments import reproduce
-    from hvil.experiments.engine.local import Failure
+    from hvil.gate.engine.local import Failure
 
     path, out = tmp_path / "small.toml", tmp_path / "out"
     path.write_text(TABLE)

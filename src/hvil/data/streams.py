@@ -28,6 +28,8 @@ class Stream(IntEnum):
     """
     VALIDATION = 4
     """Which training traces are held out for early stopping."""
+    RESTART = 7
+    """The initial weights, the order of the data and the samples of a restart."""
     STREAMED_TRACES = 5
     """The order of the traces in the part of a streamed file that is in memory."""
     STREAMED_GROUPS = 6
@@ -51,6 +53,13 @@ def random_generator(seed: int) -> np.random.Generator:
 def independent_seed(seed: int) -> int:
     """A seed for test traces, so that they are independent of the training traces of the same seed."""
     return int(np.random.SeedSequence([_checked(seed), Stream.TEST_TRACES]).generate_state(1, np.uint64)[0])
+
+
+def restart_seed(seed: int, restart: int) -> int:
+    """The seed of a restart's weights, order and samples; restart 0 has the seed itself."""
+    if not restart:
+        return seed
+    return int(np.random.SeedSequence([seed, Stream.RESTART, restart]).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def _checked(seed: int) -> int:

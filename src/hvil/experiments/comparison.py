@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hvil.experiments.engine.local import Failure
 from hvil.experiments.engine.sweep import OnProgress, ignore_progress, sweep
 from hvil.experiments.experiment import Experiment
 from hvil.experiments.outcome.plots import draw_measure
 from hvil.experiments.outcome.points import Point, compared_points, to_mapping
 from hvil.experiments.outcome.results import collect
 from hvil.experiments.variants import Variant
+from hvil.gate.engine.local import Failure
 from hvil.gate.files import write_json
 
 

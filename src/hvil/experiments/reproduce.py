@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from hvil.experiments.engine.local import Engine, Failure, run_jobs
 from hvil.experiments.engine.sweep import WORK, OnProgress, ignore_progress, read_store, run_missing, sweep_directory
 from hvil.experiments.experiment import Experiment
 from hvil.experiments.outcome.plots import draw
 from hvil.experiments.outcome.results import RECORDS, Results, check_same, collect, restore, write_results
 from hvil.experiments.outcome.tables import page
 from hvil.experiments.outcome.verdicts import Finding, judge
+from hvil.gate.engine.local import Engine, Failure, run_jobs
 from hvil.gate.errors import InputError
 from hvil.gate.files import write_text
 

@@ -17,7 +17,7 @@ from hvil.learners.config import Config
 from hvil.learners.exact import inference as exact
 from hvil.learners.exact.cost import Limits
 from hvil.learners.exact.step_table import StepTable, step_table
-from hvil.learners.hvil import entropy_weight, input_sparsity, refuse_sparsity_without_columns
+from hvil.learners.hvil import entropy_weight, input_sparsity, refuse_sparsity_without_columns, shrink_policy
 from hvil.learners.learner import InferredSteps, Loss
 from hvil.learners.networks.batch import prepare
 from hvil.learners.networks.policy import PolicyNetwork
@@ -67,6 +67,10 @@ class ExactLearner(nn.Module):
             "php_steps_per_action": float(result.step_counts.sum()) / len(traces.actions),
         }
         return Loss(total=total / len(traces), metrics=metrics)
+
+    def shrink(self, optimiser: torch.optim.Adam, update: int) -> None:
+        """The proximal step of the price of fields, after each step of the optimiser."""
+        shrink_policy(self.policy_network, self.config, optimiser, update)
 
     def policy(self) -> ProcedurePolicy:
         """The current policy; it shares the weights."""

@@ -19,6 +19,7 @@ from hvil.learners.learner import InferredSteps, Loss
 from hvil.learners.networks.bank import MlpBank
 from hvil.learners.networks.batch import Batch, prepare
 from hvil.learners.networks.dispatch import can_compile
+from hvil.learners.networks.fields import fields_of, shrink_fields
 from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.networks.posterior import PosteriorNetwork, Uniforms
 from hvil.learners.networks.runner import ProcedurePolicy
@@ -96,6 +97,10 @@ class HvilLearner(nn.Module):
             objective = estimated(terms, estimator, weight, baseline)
         return walk.steps, objective
 
+    def shrink(self, optimiser: torch.optim.Adam, update: int) -> None:
+        """The proximal step of the price of fields, after each step of the optimiser."""
+        shrink_policy(self.policy_network, self.config, optimiser, update)
+
     def policy(self) -> ProcedurePolicy:
         """The policy as it is now."""
         return ProcedurePolicy(self.policy_network)
@@ -136,9 +141,17 @@ def entropy_weight(config: Config, update: int) -> float:
     return float(model.entropy_final + (model.entropy_weight - model.entropy_final) * fallen)
 
 
+def shrink_policy(policy: PolicyNetwork, config: Config, optimiser: torch.optim.Adam, update: int) -> None:
+    """Make the policy pay for the fields that its procedures read."""
+    model = config.model
+    if model.field_sparsity and isinstance(policy.bank, MlpBank):
+        ramp = min(1.0, (update + 1) / model.field_sparsity_ramp) if model.field_sparsity_ramp else 1.0
+        shrink_fields(policy.bank, fields_of(config, policy.bank), optimiser, ramp * model.field_sparsity)
+
+
 def refuse_sparsity_without_columns(policy: PolicyNetwork, config: Config) -> None:
     """Refuse input sparsity for networks whose first layer has no input columns."""
-    if config.model.input_sparsity and not isinstance(policy.bank, MlpBank):
+    if (config.model.input_sparsity or config.model.field_sparsity) and not isinstance(policy.bank, MlpBank):
         raise InputError("input sparsity needs the network mlp: other networks have no input columns")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from hvil.data.streams import restart_seed
 from hvil.gate.settings import setting
 
 
@@ -71,6 +72,13 @@ class ProcedureSettings(LearnerSettings):
     input_sparsity: float = setting(
         0.0, "group-lasso penalty on the input columns of the policy's procedures, against a batch's summed cost", low=0
     )
+    field_sparsity: float = setting(
+        0.0,
+        "price of each field of the inputs that a procedure reads, against the cost of a trace; what is not worth it "
+        "gets weight 0 exactly (a field is one value, whatever its one-hot columns)",
+        low=0,
+    )
+    field_sparsity_ramp: int = setting(0, "updates in which the price of fields grows from 0", low=0)
     annotations: Literal["ignore", "use"] = setting("ignore", "call structure that comes with the data")
 
     @property
@@ -187,5 +195,13 @@ class TrainingSettings:
     )
     checkpoint_every: int = setting(0, "updates between two checkpoints (0: with each evaluation)", low=0)
     seed: int = setting(0, "seed of everything random", low=0, high=2**63 - 1)
+    restart: int = setting(
+        0, "number of the restart: other initial weights, order and samples on the same data", low=0, high=10_000
+    )
     threads: int = setting(1, "threads of the linear algebra; small matrices are fastest on one", low=1, high=1024)
     device: str = setting("cpu", "where the networks are computed: cpu or cuda")
+
+    @property
+    def weights_seed(self) -> int:
+        """The seed of weights, order and samples. The data depend on `seed` alone, whatever the restart."""
+        return restart_seed(self.seed, self.restart)

@@ -60,6 +60,7 @@ class Observer(Protocol):
         """The loop is over, well or badly."""
 
 
+@runtime_checkable
 class Batches(Protocol):
     """Where batches come from, if the traces do not fit in memory."""
 
@@ -127,9 +128,7 @@ def train(
     return Trained(updates=state.update, seconds=state.seconds)
 
 
-def _batches(
-    state: State, traces: Traces, settings: TrainingSettings, stream: Batches | None
-) -> Callable[[], Traces]:
+def _batches(state: State, traces: Traces, settings: TrainingSettings, stream: Batches | None) -> Callable[[], Traces]:
     """A function that gives the batch of the next update."""
     if stream is not None:
         return lambda: stream.batch(state.update, settings.batch_size)
@@ -246,7 +245,7 @@ def _fresh(learner: Learner, settings: TrainingSettings) -> State:
         module=learner,
         parameters=parameters,
         optimiser=optimiser,
-        rng=np.random.default_rng(settings.seed),
+        rng=np.random.default_rng(settings.weights_seed),
         average=average,
     )
 
@@ -271,7 +270,7 @@ def _surroundings(settings: TrainingSettings) -> Iterator[None]:
     torch.set_num_threads(settings.threads)
     try:
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(settings.seed)
+            torch.manual_seed(settings.weights_seed)
             yield
     finally:
         torch.set_num_threads(threads)

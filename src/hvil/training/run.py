@@ -70,13 +70,7 @@ class Run:
         Raises:
             InputError: they came from Python and were not stored, or their file is gone.
         """
-        if self.config.data.source:
-            return load_data(self.config.data.source, self.config.data, self.config.training.seed)
-        if self.path is None or not (self.path / TRACES).is_file():
-            raise InputError("this run does not know its traces: they were given from Python; name a source")
-        training, test, validation = (_load_if_there(self.path / name) for name in (TRACES, TEST, VALIDATION))
-        assert training is not None
-        return Data(training=training, test=test, task=self.task, validation=validation)
+        return stored_data(self.path, self.config)
 
     @property
     def knows_data(self) -> bool:
@@ -210,6 +204,21 @@ def load(path: str | os.PathLike[str]) -> Run:
     updates = load_weights(path / MODEL, learner)
     seconds = next((line["seconds"] for line in reversed(read_metrics(path / METRICS)) if "seconds" in line), 0.0)
     return Run(config=config, learner=learner, path=path, updates=updates, seconds=float(seconds))
+
+
+def stored_data(path: Path | None, config: Config) -> Data:
+    """The traces of a configuration: from its source or, if they came from Python, from the files of a directory.
+
+    Raises:
+        InputError: the source is gone, or the directory does not hold the traces.
+    """
+    if config.data.source:
+        return load_data(config.data.source, config.data, config.training.seed)
+    if path is None or not (path / TRACES).is_file():
+        raise InputError("this run does not know its traces: they were given from Python; name a source")
+    training, test, validation = (_load_if_there(path / name) for name in (TRACES, TEST, VALIDATION))
+    assert training is not None
+    return Data(training=training, test=test, task=task_of(config.task), validation=validation)
 
 
 def read_config(path: Path) -> Config:

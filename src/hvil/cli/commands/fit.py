@@ -6,6 +6,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hvil.training.fit import Prepared
     from hvil.training.run import Run
 
@@ -50,6 +52,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="RUN", help="a new run directory (default: runs/SOURCE-MODEL-SEED)")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out from its last checkpoint")
     parser.add_argument("--plan", action="store_true", help="show every setting and the reason for it; train nothing")
+    parser.add_argument(
+        "--restarts",
+        type=int,
+        default=1,
+        metavar="R",
+        help="initialisations to try, on all processors; the one with the best training objective is kept (default: 1)",
+    )
+    parser.add_argument(
+        "--workers", type=int, metavar="K", help="restarts that run at a time (default: one a processor)"
+    )
     parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard's files into the run")
     parser.add_argument(
         "--baselines",
@@ -71,7 +83,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     from hvil.cli.commands.evaluate import finish
     from hvil.data.sources import short_name
-    from hvil.training.fit import BASELINES, carry_out, earlier_config, prepare, refuse_existing
+    from hvil.training.execution import carry_out, earlier_config, refuse_existing
+    from hvil.training.fit import BASELINES, prepare
     from hvil.training.loop import intervals
     from hvil.training.observers import Announcement, on_terminal
 
@@ -86,15 +99,19 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         return _show_plan(prepared, args.json)
     own_data = data.task is None
     config, progress = plan.config, on_terminal()
-    trained = carry_out(
-        plan,
-        data,
-        out,
-        resume=args.resume,
-        tensorboard=args.tensorboard,
-        progress=progress,
-        observers=[Announcement(plan.lines(data))] if own_data and not args.json else [],
-    )
+    announcement = [Announcement(plan.lines(data))] if own_data and not args.json else []
+    if args.restarts == 1:
+        trained = carry_out(
+            plan,
+            data,
+            out,
+            resume=args.resume,
+            tensorboard=args.tensorboard,
+            progress=progress,
+            observers=announcement,
+        )
+    else:
+        trained = _restarted(prepared, out, args)
     if trained.updates < config.training.updates and not args.json:
         best = trained.updates - config.training.patience * intervals(config.training)[0]
         print(f"stopped early after {trained.updates} updates; the weights of update {best} are kept")
@@ -105,6 +122,34 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         path, _ = trained.report()
         print(f"report: {path}", file=sys.stderr)  # standard output is for the results
     return result
+
+
+def _restarted(prepared: "Prepared", out: "Path", args: argparse.Namespace) -> "Run":
+    """Train several restarts, keep the best, and say how they compare."""
+    from hvil.gate.errors import InputError
+    from hvil.gate.files import read_json
+    from hvil.gate.progress import progress_bar
+    from hvil.training.restarts import RECORD, fit_restarts
+
+    if args.tensorboard:
+        raise InputError("--tensorboard does not go with --restarts")
+    with progress_bar(f"{args.restarts} restarts", 1000) as bar:
+        run = fit_restarts(
+            prepared.plan,
+            prepared.data,
+            out,
+            args.restarts,
+            workers=args.workers,
+            resume=args.resume,
+            on_progress=lambda share: bar(round(1000 * share)),
+        )
+    record = read_json(out / RECORD)
+    if not args.json:
+        for restart, values in record["objective"].items():
+            judged = ", ".join(f"{value:.3f} after {update} updates" for update, value in values.items())
+            kept = "  (kept)" if int(restart) == record["best"] else ""
+            print(f"restart {restart}: training objective {judged}{kept}")
+    return run
 
 
 def _given(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -81,10 +81,10 @@ def _run_experiment(args: argparse.Namespace) -> dict[str, Any]:
     import sys
     from pathlib import Path
 
-    from hvil.experiments.engine.local import run_jobs
-    from hvil.experiments.engine.ray import ray_engine
     from hvil.experiments.experiment_files import find_experiment
     from hvil.experiments.reproduce import run_experiment, show
+    from hvil.gate.engine.local import run_jobs
+    from hvil.gate.engine.ray import ray_engine
     from hvil.gate.progress import sweep_progress
 
     table = find_experiment(args.experiment)

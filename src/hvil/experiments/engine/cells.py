@@ -26,7 +26,7 @@ from hvil.gate.settings import from_mapping, to_mapping
 from hvil.learners import LEARNERS
 from hvil.learners.settings import TrainingSettings
 from hvil.machine.callgraph import call_graph, graph_contents
-from hvil.training.fit import carry_out
+from hvil.training.execution import carry_out
 from hvil.training.observers import read_metrics
 from hvil.training.plan import check_settings, make_plan
 from hvil.training.run import METRICS

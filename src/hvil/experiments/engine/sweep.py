@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hvil.experiments.engine.cells import Cell, run_cell
-from hvil.experiments.engine.local import Engine, Failure, Job, run_jobs
+from hvil.gate.engine.local import Engine, Failure, Job, run_jobs
 from hvil.gate.errors import InputError
 from hvil.gate.files import Locked, lock, read_json
 

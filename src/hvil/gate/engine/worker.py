@@ -1,6 +1,6 @@
 """A worker process of a sweep: it reads jobs as JSON lines on standard input, writes records to files, reports back.
 
-`local` starts it as `python -m hvil.experiments.engine.worker WORK`, where WORK is `module:function`. The function gets
+`local` starts it as `python -m hvil.gate.engine.worker WORK`, where WORK is `module:function`. The function gets
 a cell (as a mapping), a callback for progress and a scratch directory, and returns the record. The scratch directory
 exists only if an interrupted attempt left it.
 """

@@ -99,7 +99,7 @@ class _Worker:
     def __init__(self, work: str, log: Path) -> None:
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "hvil.experiments.engine.worker", work],
+                [sys.executable, "-m", "hvil.gate.engine.worker", work],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hvil import __version__
-from hvil.experiments.engine.local import (
+from hvil.gate.engine.local import (
     ATTEMPTS,
     THREADS,
     Engine,

@@ -1,0 +1,78 @@
+"""Fields: inputs of a network that belong together, and the proximal step that makes unneeded ones exactly zero.
+
+The ten columns of a one-hot value are one field, because a rule that reads one of them reads the value. A group lasso
+over fields has the price λ·Σ‖weights of a field‖ for each procedure. Its proximal step, after each step of Adam, sets a
+field that is not worth its price to 0 exactly. What has weight 0 is not read, and the report can say so.
+
+Letters: H procedures, I inputs, G fields, K hidden units.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hvil.learners.config import Config
+from hvil.learners.networks.bank import MlpBank
+
+LAST, COUNTER = "last", "counter"
+"""The fields of a frame: the last step as one, and each input of the counter as one of its own."""
+
+
+class Fields(NamedTuple):
+    """Which input belongs to which field."""
+
+    names: tuple[str, ...]
+    member: Float[Tensor, "I G"]
+    """1 where the input belongs to the field."""
+
+
+def fields_of(config: Config, bank: MlpBank) -> Fields:
+    """The fields of a bank's inputs: observation columns by their names, then those of the frame."""
+    names = [*_observation_fields(config), *(f"{COUNTER}[{i}]" for i in range(bank.frame.counter.width))]
+    names += [LAST] * (bank.frame.width - bank.frame.counter.width)
+    distinct = tuple(dict.fromkeys(names))
+    member = torch.zeros(len(names), len(distinct))
+    member[np.arange(len(names)), [distinct.index(name) for name in names]] = 1
+    return Fields(names=distinct, member=member)
+
+
+def _observation_fields(config: Config) -> Sequence[str]:
+    """The field of each number that the networks see of an observation."""
+    columns = int(np.prod(config.observation_shape))
+    names = config.observation_names or tuple(f"o[{column}]" for column in range(columns))
+    if config.inputs is not None:
+        widths = np.diff(config.inputs.offsets)
+        return [name for name, width in zip(names, widths, strict=True) for _ in range(int(width))]
+    return [name.partition("=")[0] for name in names]
+
+
+def shrink_fields(bank: MlpBank, fields: Fields, optimiser: torch.optim.Adam, price: float) -> None:
+    """The proximal step of the price, in Adam's own metric; the last step is free, because it is a procedure's memory.
+
+    Adam divides a gradient by its root mean square s. A price on the norm of a field's weights w then moves them by
+    learning rate · price / s towards 0: w ← w · max(0, 1 − rate·price / (s‖w‖)), with the mean s of the field.
+    """
+    state = optimiser.state.get(bank.weight1)
+    if not state or not price:
+        return
+    group = next(g for g in optimiser.param_groups if any(p is bank.weight1 for p in g["params"]))
+    with torch.no_grad():
+        weight, member = bank.weight1, fields.member.to(bank.weight1)
+        correction = 1 - group["betas"][1] ** float(state["step"])
+        sizes = member.sum(dim=0) * weight.shape[2]
+        norms: Float[Tensor, "H G"] = (weight.square().sum(dim=2) @ member).sqrt()
+        scales: Float[Tensor, "H G"] = (state["exp_avg_sq"].sum(dim=2) @ member / sizes / correction).sqrt()
+        free = torch.tensor([name == LAST for name in fields.names], device=weight.device)
+        lost = group["lr"] * price / (scales + group["eps"]) / (norms + 1e-12)
+        factor = (1 - lost.masked_fill(free, 0)).clamp_min(0)
+        weight.mul_((factor @ member.T)[:, :, None])
+
+
+def fields_read(bank: MlpBank, fields: Fields) -> list[tuple[str, ...]]:
+    """The fields that each procedure reads: those with a weight that is not 0."""
+    norms = bank.weight1.detach().square().sum(dim=2) @ fields.member.to(bank.weight1)
+    return [tuple(name for name, norm in zip(fields.names, row, strict=True) if norm > 0) for row in norms.tolist()]

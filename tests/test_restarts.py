@@ -1,0 +1,109 @@
+"""Restarts: successive halving by the training objective alone, resumable, each restart a run that can be had alone."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from toy_learner import toy_traces
+
+import hvil
+from hvil.cli.main import main
+from hvil.data.streams import restart_seed
+from hvil.gate.engine.local import Failure, Job, run_jobs
+from hvil.gate.errors import InputError
+from hvil.training.fit import prepare
+from hvil.training.restarts import Rung, fit_restarts, rungs
+
+SMALL: dict[str, Any] = {
+    "hidden": 5,
+    "context": 3,
+    "updates": 16,
+    "patience": 0,
+    "checkpoint_every": 4,
+    "curriculum": 6,
+}
+SMALL |= {"samples": 2, "baseline": "leave-one-out"}
+
+
+class Killed(Exception):
+    pass
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return load_file(run / "model.safetensors")
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_the_search_halves_until_one_is_left() -> None:
+    assert rungs(4, 1000) == [Rung(500, 2), Rung(750, 1), Rung(1000, 1)]
+    assert rungs(2, 1000) == [Rung(500, 1), Rung(1000, 1)]
+    assert rungs(3, 10)[0] == Rung(5, 2)
+
+
+def test_restart_zero_is_the_plain_run_and_others_differ() -> None:
+    assert restart_seed(7, 0) == 7
+    assert len({restart_seed(7, k) for k in range(50)}) == 50
+    assert all(0 <= restart_seed(7, k) < 2**63 for k in range(50))
+
+
+@pytest.mark.slow
+def test_the_best_restart_is_kept_and_can_be_had_alone(tmp_path: Path) -> None:
+    traces = toy_traces()
+    run = hvil.fit(traces, out=tmp_path / "run", restarts=3, workers=2, **SMALL)
+    record = json.loads((tmp_path / "run" / "restarts.json").read_text(encoding="utf-8"))
+    first = {k: values["8"] for k, values in record["objective"].items()}
+    survivors = sorted(first, key=lambda k: first[k], reverse=True)[:2]
+    assert set(first) == {"0", "1", "2"}, "all restarts are recorded"
+    assert {k for k, values in record["objective"].items() if "12" in values} == set(survivors)
+    assert str(record["best"]) in survivors
+    assert run.config.training.restart == record["best"]
+    assert run.updates == 16
+    alone = hvil.fit(traces, out=tmp_path / "alone", restart=record["best"], **SMALL)
+    assert same(weights(tmp_path / "run"), weights(tmp_path / "alone"))
+    assert hvil.load(tmp_path / "run").data.training == alone.data.training
+
+
+@pytest.mark.slow
+def test_a_search_that_was_killed_ends_with_the_same_bits(tmp_path: Path) -> None:
+    data, plan = prepare(toy_traces(), SMALL)
+    whole = fit_restarts(plan, data, tmp_path / "whole", 2, workers=2)
+    stages = []
+
+    def dies(jobs: Sequence[Job], *arguments: Any) -> list[Failure]:
+        stages.append(len(jobs))
+        if len(stages) == 2:
+            raise Killed
+        return run_jobs(jobs, *arguments)
+
+    with pytest.raises(Killed):
+        fit_restarts(plan, data, tmp_path / "killed", 2, workers=2, engine=dies)
+    with pytest.raises(InputError, match="exists already"):
+        fit_restarts(plan, data, tmp_path / "killed", 2)
+    again = fit_restarts(plan, data, tmp_path / "killed", 2, workers=2, resume=True)
+    assert same(weights(tmp_path / "whole"), weights(tmp_path / "killed"))
+    assert again.config == whole.config
+    other = prepare(toy_traces(), SMALL | {"hidden": 6})[1]
+    (tmp_path / "killed" / "config.json").unlink()
+    with pytest.raises(InputError, match="another configuration: hidden"):
+        fit_restarts(other, data, tmp_path / "killed", 2, resume=True)
+
+
+@pytest.mark.slow
+def test_the_command_says_how_restarts_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = [word for name, value in SMALL.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    out = tmp_path / "run"
+    assert (
+        main(["fit", "karel:F", "--demos", "5", "--test-traces", "5", "--restarts", "2", "--out", str(out), *flags])
+        == 0
+    )
+    shown = capsys.readouterr().out
+    assert "restart 0: training objective" in shown
+    assert shown.count("(kept)") == 1
+    assert main(["fit", "karel:F", "--restarts", "0", "--out", str(tmp_path / "none")]) == 2
