@@ -57,7 +57,7 @@ def test_the_proximal_step_is_the_minimiser_of_its_problem() -> None:
     learner.loss(find_task("karel:F").demonstrations(3, 0), np.random.default_rng(0), 0).total.backward()  # type: ignore[no-untyped-call]
     optimiser.step()
     before, squares = bank.weight1.detach().clone(), optimiser.state[bank.weight1]["exp_avg_sq"] / (1 - 0.999)
-    shrink_fields(bank, fields, optimiser, price=0.5)
+    shrink_fields(bank, fields, optimiser, price=0.5, counter_price=3.0)
     for h in range(len(before)):
         for g, name in enumerate(fields.names):
             columns = fields.member[:, g].bool()
@@ -65,7 +65,8 @@ def test_the_proximal_step_is_the_minimiser_of_its_problem() -> None:
             if name == "last":
                 torch.testing.assert_close(bank.weight1[h, columns], w0)
                 continue
-            expected = w0 * max(0.0, 1 - float(0.01 * 0.5 / scale / w0.norm()))
+            price = 1.5 if name.startswith("counter") else 0.5
+            expected = w0 * max(0.0, 1 - float(0.01 * price / scale / w0.norm()))
             torch.testing.assert_close(bank.weight1.detach()[h, columns], expected, rtol=1e-4, atol=1e-7)
 
 

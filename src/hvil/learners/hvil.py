@@ -146,7 +146,8 @@ def shrink_policy(policy: PolicyNetwork, config: Config, optimiser: torch.optim.
     model = config.model
     if model.field_sparsity and isinstance(policy.bank, MlpBank):
         ramp = min(1.0, (update + 1) / model.field_sparsity_ramp) if model.field_sparsity_ramp else 1.0
-        shrink_fields(policy.bank, fields_of(config, policy.bank), optimiser, ramp * model.field_sparsity)
+        fields = fields_of(config, policy.bank)
+        shrink_fields(policy.bank, fields, optimiser, ramp * model.field_sparsity, model.counter_price)
 
 
 def refuse_sparsity_without_columns(policy: PolicyNetwork, config: Config) -> None:

@@ -78,6 +78,7 @@ class ProcedureSettings(LearnerSettings):
         "gets weight 0 exactly (a field is one value, whatever its one-hot columns)",
         low=0,
     )
+    counter_price: float = setting(1.0, "how many times as much an input of the counter costs as another field", low=0)
     field_sparsity_ramp: int = setting(0, "updates in which the price of fields grows from 0", low=0)
     annotations: Literal["ignore", "use"] = setting("ignore", "call structure that comes with the data")
 

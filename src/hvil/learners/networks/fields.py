@@ -50,7 +50,9 @@ def _observation_fields(config: Config) -> Sequence[str]:
     return [name.partition("=")[0] for name in names]
 
 
-def shrink_fields(bank: MlpBank, fields: Fields, optimiser: torch.optim.Adam, price: float) -> None:
+def shrink_fields(
+    bank: MlpBank, fields: Fields, optimiser: torch.optim.Adam, price: float, counter_price: float = 1.0
+) -> None:
     """The proximal step of the price, in Adam's own metric; the last step is free, because it is a procedure's memory.
 
     Adam divides a gradient by its root mean square s. A price on the norm of a field's weights w then moves them by
@@ -66,9 +68,9 @@ def shrink_fields(bank: MlpBank, fields: Fields, optimiser: torch.optim.Adam, pr
         sizes = member.sum(dim=0) * weight.shape[2]
         norms: Float[Tensor, "H G"] = (weight.square().sum(dim=2) @ member).sqrt()
         scales: Float[Tensor, "H G"] = (state["exp_avg_sq"].sum(dim=2) @ member / sizes / correction).sqrt()
-        free = torch.tensor([name == LAST for name in fields.names], device=weight.device)
-        lost = group["lr"] * price / (scales + group["eps"]) / (norms + 1e-12)
-        factor = (1 - lost.masked_fill(free, 0)).clamp_min(0)
+        factors = [0.0 if n == LAST else counter_price if n.startswith(COUNTER) else 1.0 for n in fields.names]
+        prices = price * torch.tensor(factors, device=weight.device)
+        factor = (1 - group["lr"] * prices / (scales + group["eps"]) / (norms + 1e-12)).clamp_min(0)
         weight.mul_((factor @ member.T)[:, :, None])
 
 
