@@ -78,7 +78,6 @@ def test_columns_become_one_hot_or_standardised(log: Path) -> None:
     found = suitable_inputs(traces)
     assert found is not None
     assert found.values == ((3, 9), (), (20, 41, 700))
-    assert found.names(traces.observation_names) == ("k=3", "k=9", "flag", "n=20", "n=41", "n=700")
     seen = found(np.array([[9, 1, 20], [4, 0, 700]]))
     np.testing.assert_array_equal(seen, [[0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 0, 1]])
 

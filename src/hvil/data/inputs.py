@@ -7,7 +7,6 @@ part of the run's configuration, so that policy, posterior and baselines see the
 Letters: R rows, C columns of a flat observation, D features (numbers that the networks see).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -85,15 +84,6 @@ class Inputs:
             rows = np.flatnonzero(values[code] == flat[:, column])
             inputs[rows, self.offsets[column] + code[rows]] = 1
         return inputs
-
-    def names(self, observation_names: Sequence[str]) -> tuple[str, ...]:
-        """A name for each input: `speed`, or `door=2` for one value of a discrete column."""
-        columns = observation_names or [f"o[{c}]" for c in range(len(self.values))]
-        return tuple(
-            f"{name}={value}" if values else name
-            for name, values in zip(columns, self.values, strict=True)
-            for value in (values or (0,))
-        )
 
     def to_mapping(self) -> dict[str, Any]:
         """The form of `config.json`."""

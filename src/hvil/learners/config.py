@@ -170,10 +170,10 @@ def _of_format_1(settings: Any, where: str) -> tuple[Any, dict[str, Any]]:
     """The learner's name and its own settings out of the one object that format 1 had for all learners."""
     if not isinstance(settings, Mapping):
         raise InputError(f"{where}: model must be an object with settings")
-    known = {entry.name for name in LEARNERS.own for entry in fields(LEARNERS[name])} | {"model", "counter_limit"}
-    unknown = sorted(set(settings) - known)
+    names = {entry.name for kind in LEARNERS.own for entry in fields(LEARNERS[kind])} | {"model", "counter_limit"}
+    unknown = sorted(set(settings) - names)
     if unknown:
-        raise InputError(f"{where}: model: unknown setting {unknown[0]!r}; known: {', '.join(sorted(known))}")
+        raise InputError(f"{where}: model: unknown setting {unknown[0]!r}; known: {', '.join(sorted(names))}")
     name = settings.get("model", HvilSettings.learner)
     own = {entry.name for entry in fields(LEARNERS[name])} if name in LEARNERS.own else set()
     values = {key: entry for key, entry in settings.items() if key in own}

@@ -172,14 +172,14 @@ def own_data_defaults(data: Data, given: Mapping[str, Any]) -> dict[str, tuple[A
     annotations = data.training.annotations
     annotated = annotations is not None and bool(annotations.known.any())
     interval = max(1, int(given.get("updates", UPDATES)) // LOOKS)
-    chosen = {
+    suggestions = {
         "updates": (UPDATES, "enough for a few hundred traces; early stopping ends it sooner"),
         "evaluate_every": (interval, f"{LOOKS} evaluations in all"),
         "entropy_decay_interval": (interval, f"the entropy weight falls {LOOKS} times in all"),
         "annotations": ("use", "the traces come with a call structure") if annotated else None,
         "patience": (PATIENCE, "there are held-out traces to stop early by") if data.validation is not None else None,
     }
-    return {name: choice for name, choice in chosen.items() if choice is not None}
+    return {name: choice for name, choice in suggestions.items() if choice is not None}
 
 
 class GraphChoice(NamedTuple):

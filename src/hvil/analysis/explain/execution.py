@@ -17,9 +17,7 @@ from hvil.analysis.episodes import CUT
 from hvil.analysis.explain.evidence import Recording
 from hvil.analysis.explain.facts import Facts
 from hvil.analysis.explain.program import NO_STEP, Block, Condition, If, Program, Step, While, bodies, call_step
-
-IDLE_LIMIT = 10_000
-"""Instructions without an action after which a program counts as stuck: far more than a printable program has."""
+from hvil.analysis.explain.stage import IDLE_LIMIT
 
 Path = tuple[int, ...]
 """The position of a statement in its procedure: child numbers from the block down, those of `else` after `then`."""

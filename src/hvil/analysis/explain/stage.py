@@ -17,7 +17,7 @@ import numpy as np
 from hvil.analysis.explain.vocabulary import COUNTER, LAST
 
 IDLE_LIMIT = 10_000
-"""Rounds of loops, or traced lines, without an action after which a program counts as stuck."""
+"""Instructions without an action after which a program counts as stuck: far more than a printable program has."""
 ACTION_LIMIT = 10_000
 """Actions after which a live episode is given up."""
 

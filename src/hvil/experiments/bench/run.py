@@ -11,6 +11,7 @@ import torch
 from rich.table import Table
 
 from hvil.experiments.bench import exact, system, updates
+from hvil.experiments.bench.noise import gradient_noise
 from hvil.experiments.bench.profile import profile
 from hvil.gate.files import atomic_path
 
@@ -39,6 +40,9 @@ TARGETS = (
     Target(("mnist_parity", "lstm_update_ms"), "  LSTM baseline", "ms"),
     Target(("growth", "length"), "growth with trace length", "exponent", at_most=1.1),
     Target(("growth", "procedures"), "growth with procedures", "exponent", at_most=0.6),
+    Target(("noise", "variance_ratio", "0"), "variance of the gradient, none over leave-one-out", "×", at_least=50),
+    Target(("noise", "variance_ratio", "250"), "  after 250 updates", "×", at_least=50),
+    Target(("noise", "variance_ratio", "1000"), "  after 1,000 updates", "×", at_least=50),
     Target(("exact", "trace_40_seconds"), "exact inference, 40 actions, 6 procedures", "s", at_most=1),
     Target(("exact", "update_ratio", "F"), "  exact update over HVIL's, Karel F", "×"),
     Target(("exact", "growth_length", "binary:6"), "  growth with trace length", "exponent"),
@@ -74,6 +78,8 @@ def measure(repeats: int, say: Callable[[str], None]) -> dict[str, Any]:
             "length_ms": by_length,
             "procedures_ms": by_procedures,
         }
+        say("noise of the gradient")
+        result["noise"] = gradient_noise()
         say("exact inference")
         result["exact"] = exact.measure_exact(repeats)
         say("generation, evaluation, roll-outs")
