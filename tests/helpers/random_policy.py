@@ -57,7 +57,7 @@ def random_traces(seed: int, *actions: list[int]) -> Traces:
 
 
 def log_joints(policy: RandomPolicy, traces: Traces, structures: list[tuple[int, ...]]) -> torch.Tensor:
-    """The log-probability log p(ξ, x) of each of some structures of a single trace, by replaying them."""
+    """The log-probability log p(z, x) of each of some structures of a single trace, by replaying them."""
     actions = traces.actions.tolist()
     moments = [moment for structure in structures for moment in reference.replay(policy.graph, actions, structure)]
     frames = np.array([moment.stack[-1] for moment in moments])

@@ -38,7 +38,7 @@ class Gap(NamedTuple):
     elbo_error: Float[np.ndarray, "N"]
     """Its standard error."""
     posterior_kl: Float[np.ndarray, "N"]
-    """E_q[log q(ξ|x) − log p(ξ|x)], the mean over other samples from q."""
+    """E_q[log q(z|x) − log p(z|x)], the mean over other samples from q."""
     posterior_kl_error: Float[np.ndarray, "N"]
     """Its standard error."""
     most_likely: Bool[np.ndarray, "N"]
@@ -125,7 +125,7 @@ def _gap_of_trace(learner: SamplesTerms, trace: Traces, samples: int, rng: np.ra
 def _sampled(
     learner: SamplesTerms, trace: Traces, samples: int, rng: np.random.Generator
 ) -> tuple[Float[np.ndarray, "M"], Float[np.ndarray, "M"]]:
-    """The sum of the analytic divergences of each sampled structure, and its log q(ξ|x) − log p(ξ, x)."""
+    """The sum of the analytic divergences of each sampled structure, and its log q(z|x) − log p(z, x)."""
     costs: list[Float[np.ndarray, "_"]] = []
     ratios: list[Float[np.ndarray, "_"]] = []
     at_once = max(1, ACTIONS_AT_ONCE // len(trace.actions))

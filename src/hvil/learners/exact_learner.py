@@ -47,17 +47,18 @@ class ExactLearner(nn.Module):
     def loss(self, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
         """The objective and its exact gradient, the mean over traces; nothing is sampled.
 
-        With the entropy's weight w, min_q E_q[Σ c_i] = -(1 + w) log Σ_ξ p(ξ, x)^{1/(1 + w)}. The minimiser is the
-        posterior at temperature 1 + w; for w = 0 the minimum is -log p(x).
+        With the entropy's weight w, min_q E_q[Σ c_i] = -(1 + w) log Σ_z p(z, x)^{1/(1 + w)}. The minimiser is the
+        posterior at temperature 1 + w, q(z) ∝ p(z, x)^{1/(1 + w)}; for w = 0 the minimum is -log p(x). The gradient of
+        the minimum is E_q[-∇log p(z, x)], because q's own change does not matter at its best.
         """
         weight = entropy_weight(self.config, update)
         table, log_probs = self.evaluated(traces)
         result = exact.posterior(table, log_probs.detach() / (1 + weight))
         surrogate = exact.expected_log_prob(result, log_probs)
-        expected = surrogate.item()
-        value = (1 + weight) * float(result.log_likelihood.sum())
-        entropy = (value - expected) / (1 + weight)
-        total = -surrogate + (expected - value)
+        expected = surrogate.item()  # E_q[log p(z, x)]
+        minimum = -(1 + weight) * float(result.log_likelihood.sum())  # = -E_q[log p(z, x)] - (1 + w) H[q]
+        entropy = (-minimum - expected) / (1 + weight)
+        total = -surrogate + (expected + minimum)  # the value of the minimum, the gradient of the surrogate
         if self.config.model.input_sparsity:
             total = total + self.config.model.input_sparsity * input_sparsity(self.policy_network)
         metrics = {

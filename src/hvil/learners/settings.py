@@ -124,7 +124,7 @@ class HvilSettings(ProcedureSettings):
 class ExactSettings(ProcedureSettings):
     """The exact learner: the same policy, trained on the sum over all call structures of a trace.
 
-    It minimises −(1 + w) log Σ_ξ p(ξ, x)^{1/(1 + w)}, which is HVIL's objective at its best posterior; for w = 0 this
+    It minimises −(1 + w) log Σ_z p(z, x)^{1/(1 + w)}, which is HVIL's objective at its best posterior; for w = 0 this
     is −log p(x).
     """
 

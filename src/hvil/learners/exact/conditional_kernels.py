@@ -37,17 +37,17 @@ class StackValues(NamedTuple):
 @njit(cache=True)
 @no_type_check
 def _empty_stack(lattice, depth):
-    steps, calls = len(lattice.actions), lattice.children.shape[1]
-    counters = min(lattice.counters, steps)
+    length, calls = len(lattice.actions), lattice.children.shape[1]
+    counters = min(lattice.counters, length)
     return StackValues(
         node=np.zeros(depth, dtype=np.int64),
         begun=np.zeros(depth, dtype=np.int64),
         reach=np.zeros(depth, dtype=np.int64),
         counter=np.zeros(depth, dtype=np.int64),
         slot=np.zeros(depth, dtype=np.int64),
-        states=np.empty((depth, counters + 1, 1 + calls, steps + 1)),
-        ends=np.full((depth, steps + 1), -np.inf),
-        terms=np.empty(steps + 1),
+        states=np.empty((depth, counters + 1, 1 + calls, length + 1)),
+        ends=np.full((depth, length + 1), -np.inf),
+        terms=np.empty(length + 1),
     )
 
 
@@ -142,10 +142,10 @@ def _push(lattice, stack, top, t):
 @no_type_check
 def step_posteriors(lattice, log_probs, inside, taken, depth, result):
     """Fill result[i, u] with log p(u_i = u | u_0 … u_{i-1}, x) along a structure whose choices are `taken`."""
-    steps, terminate = len(lattice.actions), lattice.acts.shape[1]
+    length, terminate = len(lattice.actions), lattice.acts.shape[1]
     stack = _empty_stack(lattice, depth)
-    stack.reach[0] = steps
-    stack.ends[0, steps] = 0.0
+    stack.reach[0] = length
+    stack.ends[0, length] = 0.0
     _fill_values(lattice, log_probs, inside, stack, 0)
     top, t = 0, 0
     for i in range(len(taken)):

@@ -61,13 +61,13 @@ class Limits(NamedTuple):
             if value is not None and value < 1:
                 raise InputError(f"exact inference: {name} must be at least 1, not {value}")
 
-    def longest_of(self, steps: int) -> int:
+    def longest_of(self, length: int) -> int:
         """The longest span of a call in a trace of so many actions."""
-        return min(self.longest_span or steps, steps)
+        return min(self.longest_span or length, length)
 
-    def largest_of(self, steps: int) -> int:
+    def largest_of(self, length: int) -> int:
         """The largest counter in a trace of so many actions: every step but ∅ takes at least one action."""
-        return min(self.largest_counter or steps, steps)
+        return min(self.largest_counter or length, length)
 
 
 class Cost(NamedTuple):
@@ -78,7 +78,7 @@ class Cost(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """Numbers of operations and of array entries that one trace needs."""
+    """Numbers of operations (terms of sums) and of array entries that one trace needs."""
 
     span_terms: float
     state_terms: float
@@ -91,8 +91,8 @@ def estimated_cost(
 ) -> Cost:
     """Memory and time of one evaluation with gradient, for traces with so many distinct observations."""
     width = _block_widths(graph, nodes)
-    steps, counts = np.unique(lengths, return_counts=True)
-    works = [_work(nodes, int(width.sum()), int(length), limits) for length in steps]
+    distinct, counts = np.unique(lengths, return_counts=True)
+    works = [_work(nodes, int(width.sum()), int(length), limits) for length in distinct]
     span_terms, state_terms, cells, spans = counts @ np.array(works)
     largest = limits.largest_of(int(lengths.max()))
     rows = min(cells, float(observations * (largest + 1) * (width * (len(graph.action_names) + 1)).sum()))
@@ -118,23 +118,23 @@ def _block_widths(graph: CallGraph, nodes: Nodes) -> Int[np.ndarray, "blocks"]:
     return 1 + np.array([len(graph.calls[procedure]) for procedure in nodes.procedure[representative]])
 
 
-def _work(nodes: Nodes, width: int, steps: int, limits: Limits) -> _Work:
+def _work(nodes: Nodes, width: int, length: int, limits: Limits) -> _Work:
     """What one trace of so many actions needs; `width` is the number of slots of all blocks."""
-    longest, counters = limits.longest_of(steps), limits.largest_of(steps)
+    longest, counters = limits.longest_of(length), limits.largest_of(length)
     callees = (nodes.children >= 0).sum(axis=1)
-    lasting = np.arange(steps + 1.0)
+    lasting = np.arange(length + 1.0)
     # Calls may be made at any time of a frame; a callee's span is then at most what is left of the frame's.
     spans_until = np.append(0.0, np.cumsum(np.minimum(lasting[1:], longest)))
     spans_below = np.append(0.0, np.cumsum(spans_until[1:]))
     # With counter τ at least τ actions are gone. Both arrays: for a frame that lasts for so many actions, the sum over
     # its counters.
-    frame_spans = spans_below - np.append(np.zeros(counters), spans_below)[: steps + 1]
+    frame_spans = spans_below - np.append(np.zeros(counters), spans_below)[: length + 1]
     frame_states = lasting * np.minimum(lasting, counters)
     pairs = (1 + callees) * (2 + callees)  # of a last step and a choice
-    reaches = np.minimum(np.arange(steps) + 1, longest)  # of a call at each time, counted from the end of the trace
+    reaches = np.minimum(np.arange(length) + 1, longest)  # of a call at each time, counted from the end of the trace
     return _Work(
-        span_terms=float(callees[0] * frame_spans[steps] + callees[1:].sum() * frame_spans[reaches].sum()),
-        state_terms=float(pairs[0] * frame_states[steps] + pairs[1:].sum() * frame_states[reaches].sum()),
-        cells=float((steps + 1) * (counters + 1) * width),
-        spans=float(len(nodes.procedure) * steps * (longest + 1)),
+        span_terms=float(callees[0] * frame_spans[length] + callees[1:].sum() * frame_spans[reaches].sum()),
+        state_terms=float(pairs[0] * frame_states[length] + pairs[1:].sum() * frame_states[reaches].sum()),
+        cells=float((length + 1) * (counters + 1) * width),
+        spans=float(len(nodes.procedure) * length * (longest + 1)),
     )

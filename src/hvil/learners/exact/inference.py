@@ -1,4 +1,4 @@
-"""Exact inference: the likelihood of traces summed over all call structures, and the posterior over these.
+"""Exact inference: the likelihood of traces summed over all call structures z, and the posterior p(z | x).
 
 A dynamic program over spans. A node n is a procedure with the number of levels of the stack it may fill. Let
 
@@ -6,7 +6,8 @@ A dynamic program over spans. A node n is a procedure with the number of levels 
     alpha[n, s; τ, l, t] = p(its frame, called at s, is active at t with counter τ after a last step l)
 
 A frame acts (t → t + 1), calls k (t → e with probability inside[k, t, e]) or returns. Every call emits an action, so
-τ ≤ t - s, and alpha is filled by increasing τ from the callees' inside tables alone. log p(x) = inside[root, 0, T].
+τ ≤ t - s, and alpha is filled by increasing τ from the callees' inside tables alone. log p(x) = log inside[root, 0, T].
+The kernels keep logarithms, and count times from s: their tables have the span e - s and t - s in place of e and t.
 Expected counts of steps are the derivative of log p(x) by the policy's log-probabilities. Their product with the
 gradients of these is the gradient of log p(x): exact, without sampling noise.
 
@@ -41,23 +42,23 @@ from hvil.machine.steps import Steps
 
 
 class SpanPosterior(NamedTuple):
-    """What the sum over all call structures ξ of each trace x says."""
+    """The results of the sum over all call structures z of each trace x."""
 
     log_likelihood: Float[np.ndarray, "N"]
-    """log p(x) = log Σ_ξ p(ξ, x)."""
+    """log p(x) = log Σ_z p(z, x)."""
     step_counts: Float[np.ndarray, "R U"]
-    """Σ_x E[#{i: step u_i of ξ takes choice u at row r} | x] = ∂ Σ_x log p(x) / ∂ log p(u | r)."""
+    """Σ_x E[#{i: step u_i of z takes choice u at row r} | x] = ∂ Σ_x log p(x) / ∂ log p(u | r)."""
 
 
 class Structures(NamedTuple):
-    """Call structures ξ of each trace: all of the first trace, then all of the second, and so on."""
+    """Call structures z of each trace: all of the first trace, then all of the second, and so on."""
 
     steps: Steps
     """u_0, u_1, … of structure after structure; `offsets` says where each of the N · K structures begins."""
     table_row: Int[np.ndarray, "S"]
     """r_i, the row of the step table at which step i is taken."""
     log_joint: Float[np.ndarray, "N K"]
-    """log p(ξ, x) = Σ_i log p(u_i | r_i)."""
+    """log p(z, x) = Σ_i log p(u_i | r_i)."""
 
 
 def posterior(table: StepTable, log_probs: Float[torch.Tensor, "R U"]) -> SpanPosterior:
@@ -91,7 +92,7 @@ def sample(table: StepTable, log_probs: Float[torch.Tensor, "R U"], count: int, 
 
 
 def expected_log_prob(result: SpanPosterior, log_probs: Float[torch.Tensor, "R U"]) -> Float[torch.Tensor, ""]:
-    """Σ_x E[log p(ξ, x) | x] with the counts held fixed: its gradient is that of Σ log p(x)."""
+    """Σ_x E[log p(z, x) | x] with the counts held fixed: its gradient is that of Σ log p(x)."""
     counts = torch.from_numpy(result.step_counts).to(log_probs.device)
     # An impossible choice is never counted; its log-probability is left out because 0 · -∞ is not a number.
     return (torch.where(counts > 0, log_probs.double(), 0.0) * counts).sum()
@@ -100,12 +101,12 @@ def expected_log_prob(result: SpanPosterior, log_probs: Float[torch.Tensor, "R U
 def step_posterior(
     table: StepTable, log_probs: Float[torch.Tensor, "R U"], trace: int, structures: Sequence[Int[np.ndarray, "_"]]
 ) -> list[Float[np.ndarray, "_ U"]]:
-    """The exact posterior of each next step along given structures of one trace: log p(u_i = u | u_0 … u_{i-1}, x).
+    """The exact log-posterior of all choices at each step of given structures: log p(u_i = u | u_0 … u_{i-1}, x).
 
     Args:
         table: the step table of the traces.
         log_probs: the policy's log-probabilities on it.
-        trace: which of the traces.
+        trace: which of the traces the structures are of.
         structures: choices of each structure, in the order they are taken.
     """
     numbers = _numbers(log_probs)
@@ -120,7 +121,7 @@ def step_posterior(
 def step_log_posterior(
     table: StepTable, log_probs: Float[torch.Tensor, "R U"], structures: Structures
 ) -> Float[np.ndarray, "steps"]:
-    """The exact log p(u_i | u_0 … u_{i-1}, x) of each step; its sum over a structure is log p(ξ | x)."""
+    """The exact log p(u_i | u_0 … u_{i-1}, x) of each step that was taken; summed over a structure, log p(z | x)."""
     choices = np.split(structures.steps.choice, structures.steps.offsets[1:-1])
     samples = structures.log_joint.shape[1]
     result = []
@@ -154,7 +155,7 @@ class _LogLikelihood(torch.autograd.Function):
 
 
 def _numbers(log_probs: torch.Tensor) -> Float[np.ndarray, "R U"]:
-    """The log-probabilities as the kernels read them."""
+    """The log-probabilities as the kernels read them: an array in double precision."""
     return np.ascontiguousarray(log_probs.detach().cpu().double().numpy())
 
 
@@ -174,6 +175,7 @@ def _inside(
 def _structures(
     table: StepTable, numbers: Float[np.ndarray, "R U"], semiring: Semiring, count: int, rng: np.random.Generator
 ) -> Structures:
+    """Pick structures of each trace and put their steps in order."""
     parts, sizes, first_row = [], [], 0
     for trace, lattice in enumerate(table.lattices):
         tables, _ = _inside(table, numbers, trace, semiring)

@@ -151,23 +151,23 @@ def _set_bounds(alpha, bounds, counter, low, reach, width):
 @no_type_check
 def inside_pass(lattice, log_probs, semiring):
     """The span tables of a trace, filled from the callees up, and the log-probability of the whole trace."""
-    nodes, steps = len(lattice.children), len(lattice.actions)
-    longest = min(lattice.longest, steps)
+    nodes, length = len(lattice.children), len(lattice.actions)
+    longest = min(lattice.longest, length)
     states = empty_states(lattice)
     tables = SpanTables(
         semiring=semiring,
-        inside=np.full((nodes, steps, longest + 1), -np.inf),
-        scale=np.zeros((nodes, steps)),
-        linear=np.zeros((nodes, steps, longest + 1)),
+        inside=np.full((nodes, length, longest + 1), -np.inf),
+        scale=np.zeros((nodes, length)),
+        linear=np.zeros((nodes, length, longest + 1)),
     )
     for node in range(nodes - 1, 0, -1):
-        for s in range(steps):
+        for s in range(length):
             if lattice.rows[rows_start(lattice, node, s, 0)] >= 0:
-                reach = min(longest, steps - s)
+                reach = min(longest, length - s)
                 frame_forward(lattice, log_probs, tables, node, s, reach, states)
                 _store_spans(tables, node, s, reach, states.returned)
-    frame_forward(lattice, log_probs, tables, 0, 0, steps, states)
-    return tables, states.returned[steps]
+    frame_forward(lattice, log_probs, tables, 0, 0, length, states)
+    return tables, states.returned[length]
 
 
 @njit(cache=True)

@@ -1,9 +1,10 @@
 """The arrays that the compiled passes of exact inference share: what one trace's frames can do, and working memory.
 
 Letters, here and in all kernels: T actions of the trace, C most callees of a procedure, M largest counter (of τ),
-L longest span; s time of a frame's call, t time, d = t - s time since the call, k a callee, l the last step of a frame
-as a slot: 0 for an action (or no step yet), 1 + k for a call of k. A *node* is a procedure with the number of levels
-of the stack it may fill; node 0 is the root, callees come after their callers. A *row* is one of the step table.
+L longest span; s time of a frame's call, t time, d = t - s time since the call, e the same where a callee that was
+called at d returns, j = e - d its span, k a callee, l the last step of a frame as a slot: 0 for an action (or no step
+yet), 1 + k for a call of k. A *node* is a procedure with the number of levels of the stack it may fill; node 0 is the
+root, callees come after their callers. A *row* is one of the step table, not an observation.
 
 Small kernels that run for every state are inlined by numba (`inline="always"`): a call of a compiled function counts
 references of all arrays that it gets, which took half the time of a pass.
@@ -72,13 +73,13 @@ class FrameStates(NamedTuple):
 @no_type_check
 def empty_states(lattice):
     """Working memory for any frame of a trace."""
-    steps, calls = len(lattice.actions), lattice.children.shape[1]
-    counters = min(lattice.counters, steps)
+    length, calls = len(lattice.actions), lattice.children.shape[1]
+    counters = min(lattice.counters, length)
     return FrameStates(
-        alpha=np.empty((counters + 1, 1 + calls, steps + 1)),
-        called=np.empty((counters + 1, calls, steps + 1)),
+        alpha=np.empty((counters + 1, 1 + calls, length + 1)),
+        called=np.empty((counters + 1, calls, length + 1)),
         bounds=np.empty((counters + 1, 2), dtype=np.int64),
-        returned=np.empty(steps + 1),
+        returned=np.empty(length + 1),
         terms=np.empty(1 + calls),
     )
 

@@ -14,16 +14,19 @@ from hvil.learners.exact.lattice import empty_states, rows_start, rows_stride
 
 
 class Expected(NamedTuple):
-    """Expected numbers of events under the posterior: derivatives of log p(x), times the trace's weight."""
+    """Expected numbers of events under the posterior, times the trace's weight.
+
+    Each is the derivative of log p(x) with respect to the logarithm of the event's probability, named at its end.
+    """
 
     steps: np.ndarray
-    """(rows, choices) how often a choice is taken at a row: by the log-probabilities."""
+    """(rows, choices) how often a choice is taken at a row: `log_probs`."""
     spans: np.ndarray
-    """(nodes, T, L + 1) how often a node called at s returns at s + d: by `SpanTables.inside`."""
+    """(nodes, T, L + 1) how often a node called at s returns at s + d: `SpanTables.inside`."""
     visits: np.ndarray
-    """(M + 1, 1 + C, T + 1) how often the present frame is in a state (τ, l, d): by `FrameStates.alpha`."""
+    """(M + 1, 1 + C, T + 1) how often the present frame is in a state (τ, l, d): `FrameStates.alpha`."""
     calls: np.ndarray
-    """(T + 1,) how often the present frame makes a call at s + d, for the counter and callee at hand."""
+    """(T + 1,) how often the present frame makes a call at s + d, for the counter and callee at hand: `called`."""
 
 
 @njit(cache=True, inline="always")
@@ -93,8 +96,8 @@ def frame_backward(lattice, log_probs, tables, states, expected, node, s, reach,
         low, high = bounds[counter, 0], bounds[counter, 1]
         first, slots = rows_start(lattice, node, s, counter), width if counter else 1
         if counter < counters:
-            last = min(high, reach - 1)
-            for d in range(low, last + 1):
+            latest = min(high, reach - 1)
+            for d in range(low, latest + 1):
                 if visits[counter + 1, 0, d + 1] > 0.0:
                     _share_step(
                         log_probs, rows, first + d * stride, slots, alpha, visits, counts, counter, d, actions[s + d],
@@ -105,10 +108,10 @@ def frame_backward(lattice, log_probs, tables, states, expected, node, s, reach,
                     continue
                 called = states.called[counter, k]
                 _share_spans(
-                    tables, children[k], s, called, low, last, reach, lattice.longest,
+                    tables, children[k], s, called, low, latest, reach, lattice.longest,
                     alpha[counter + 1, 1 + k], visits[counter + 1, 1 + k], expected.spans, calls,
                 )  # fmt: skip
-                for d in range(low, last + 1):
+                for d in range(low, latest + 1):
                     if calls[d] > 0.0 and called[d] > -np.inf:
                         _share_step(
                             log_probs, rows, first + d * stride, slots, alpha, visits, counts, counter, d,
@@ -127,18 +130,18 @@ def frame_backward(lattice, log_probs, tables, states, expected, node, s, reach,
 @no_type_check
 def outside_pass(lattice, log_probs, tables, weight, counts):
     """Add the posterior's expected count of every step, times `weight`, to `counts` (rows, choices)."""
-    nodes, steps = len(lattice.children), len(lattice.actions)
+    nodes, length = len(lattice.children), len(lattice.actions)
     states = empty_states(lattice)
     expected = Expected(
         steps=counts,
-        spans=np.zeros((nodes, steps, min(lattice.longest, steps) + 1)),
+        spans=np.zeros((nodes, length, min(lattice.longest, length) + 1)),
         visits=np.empty(states.alpha.shape),
-        calls=np.empty(steps + 1),
+        calls=np.empty(length + 1),
     )
-    whole = np.zeros(steps + 1)
-    whole[steps] = weight
+    whole = np.zeros(length + 1)
+    whole[length] = weight
     for node in range(nodes):
-        for s in range(steps if node else 1):
+        for s in range(length if node else 1):
             spans = expected.spans[node, s] if node else whole
             reach = 0
             for d in range(1, len(spans)):

@@ -43,12 +43,12 @@ def row_keys(blocks, code, actions, observation, counters, longest, keys):
 
     `observation` is the number of the distinct observation at each time.
     """
-    steps, terminate = len(actions), blocks.acts.shape[1]
+    length, terminate = len(actions), blocks.acts.shape[1]
     cell = 0
     for block in range(len(blocks.width)):
         most = counters if blocks.holds_root[block] else min(counters, longest)
-        for t in range(steps + 1):
-            callable_now = t < steps and (t == 0 or blocks.holds_calls[block])
+        for t in range(length + 1):
+            callable_now = t < length and (t == 0 or blocks.holds_calls[block])
             for counter in range(counters + 1):
                 for slot in range(blocks.width[block]):
                     last = IMPOSSIBLE

@@ -1,9 +1,10 @@
 """The policy steps that some call structure of given traces visits, as the rows of one table.
 
 A row is (procedure, counter, last, observation). Equal rows of all traces are one, so the policy is evaluated once on
-each. `inference` runs its dynamic program over the table; this module knows nothing of probabilities.
+each. A *cell* is a place where one trace needs a row: (block, t, τ, l) in the letters of `lattice`. `inference` runs a
+dynamic program over the table; this module knows nothing of probabilities.
 
-Letters: N traces, S policy steps, D features, A actions, C most callees of a procedure, U choices.
+Letters: S policy steps, D features, A actions, T actions of a trace, U choices.
 """
 
 from collections.abc import Sequence
@@ -100,6 +101,7 @@ def refuse_costly(graph: CallGraph, traces: Traces, limits: Limits) -> None:
 def _with_rows(
     graph: CallGraph, nodes: Nodes, traces: Traces, distinct: _Distinct, limits: Limits, cost: Cost
 ) -> StepTable:
+    """Code the row of every cell of every trace as a key; the distinct keys, decoded, are the table's rows."""
     longest_trace = int(traces.lengths.max())
     longest, largest = limits.longest_of(longest_trace), limits.largest_of(longest_trace)
     _, representative = np.unique(nodes.block, return_index=True)
@@ -108,10 +110,10 @@ def _with_rows(
     actions = [a.astype(np.int64) for a in np.split(traces.actions, traces.offsets[1:-1])]
     observations = np.split(distinct.number, traces.row_offsets[1:-1])
     cells = []
-    for taken, seen in zip(actions, observations, strict=True):
-        counters = min(largest, len(taken))
-        keys = np.empty((len(taken) + 1) * (counters + 1) * blocks.width.sum(), dtype=np.int64)
-        row_keys(blocks, code, taken, seen, counters, longest, keys)
+    for of_trace, observed in zip(actions, observations, strict=True):
+        counters = min(largest, len(of_trace))
+        keys = np.empty((len(of_trace) + 1) * (counters + 1) * blocks.width.sum(), dtype=np.int64)
+        row_keys(blocks, code, of_trace, observed, counters, longest, keys)
         cells.append(keys)
     keys, rows = _numbered(cells, len(blocks.width) * code.counters * code.lasts * code.observations)
     acts = graph.can_act[nodes.procedure]
@@ -127,8 +129,8 @@ def _with_rows(
         last=last - 1,
         depth=(graph.max_depth - nodes.level[representative] + 1)[block],
         lattices=[
-            _lattice(nodes, acts, blocks.width, taken, index, min(largest, len(taken)), longest)
-            for taken, index in zip(actions, rows, strict=True)
+            _lattice(nodes, acts, blocks.width, of_trace, of_cells, min(largest, len(of_trace)), longest)
+            for of_trace, of_cells in zip(actions, rows, strict=True)
         ],
         cost=cost,
         limited=limits.leave_out,
@@ -144,6 +146,7 @@ def _lattice(
     counters: int,
     longest: int,
 ) -> Lattice:
+    """What the kernels read of one trace; `rows` are the table's rows of its cells."""
     sizes = (len(actions) + 1) * (counters + 1) * width
     return Lattice(
         children=nodes.children,
@@ -159,6 +162,7 @@ def _lattice(
 
 
 def _blocks(graph: CallGraph, nodes: Nodes, procedures: Int[np.ndarray, "blocks"]) -> Blocks:
+    """What the nodes of each block can do, whichever of them it is; `procedures` are the blocks' procedures."""
     reach = graph.reaches[nodes.level, nodes.procedure]
     enters = np.zeros((len(procedures), reach.shape[1]), dtype=bool)
     calls = np.zeros((len(procedures), nodes.children.shape[1], reach.shape[1]), dtype=bool)

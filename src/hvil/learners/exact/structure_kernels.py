@@ -45,10 +45,10 @@ def _pick_last(semiring, lattice, log_probs, alpha, node, t, counter, d, choice,
 
 @njit(cache=True, inline="always")
 @no_type_check
-def _pick_call(semiring, called, inside, child, s, d, low, high, terms, rng):
-    """The time since s, between low and high, of the call that has returned at s + d."""
-    for e in range(low, high + 1):
-        terms[e - low] = called[e] + inside[child, s + e, d - e]
+def _pick_call(semiring, called, inside, child, s, e, low, high, terms, rng):
+    """The time d since s, between low and high, of the call that has returned at s + e."""
+    for d in range(low, high + 1):
+        terms[d - low] = called[d] + inside[child, s + d, e - d]
     return low + pick(semiring, terms, high + 1 - low, rng)
 
 
@@ -67,21 +67,21 @@ def _with_room(array, used):
 @no_type_check
 def choose_structures(lattice, log_probs, tables, count, rng):
     """Steps of `count` call structures in no particular order: (structure, time, depth, row of the table, choice)."""
-    nodes, steps, terminate = len(lattice.children), len(lattice.actions), lattice.acts.shape[1]
+    nodes, length, terminate = len(lattice.children), len(lattice.actions), lattice.acts.shape[1]
     states, semiring = empty_states(lattice), tables.semiring
     alpha = states.alpha
     counters, slots = alpha.shape[0] - 1, alpha.shape[1]
-    terms = np.empty(max((counters + 1) * slots, steps + 1))
+    terms = np.empty(max((counters + 1) * slots, length + 1))
     # Frames to unwind, a linked list for each node and time of call: (structure, span, depth, next in the list).
-    first = np.full((nodes, steps), -1)
+    first = np.full((nodes, length), -1)
     frames = np.empty((max(16, 2 * count), 4), dtype=np.int64)
-    taken = np.empty((max(16, 2 * count * steps), 5), dtype=np.int64)
+    taken = np.empty((max(16, 2 * count * length), 5), dtype=np.int64)
     frame_count, step_count = count, 0
     for i in range(count):
-        frames[i] = (i, steps, 1, i - 1)
+        frames[i] = (i, length, 1, i - 1)
     first[0, 0] = count - 1
     for node in range(nodes):
-        for s in range(steps):
+        for s in range(length):
             reach, frame = 0, first[node, s]
             while frame >= 0:
                 reach, frame = max(reach, frames[frame, 1]), frames[frame, 3]
