@@ -33,7 +33,7 @@ def assert_paths_agree(learner: HvilLearner, traces: Any) -> None:
         np.testing.assert_allclose(gradients, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max(), err_msg=path)
 
 
-@pytest.mark.parametrize("baseline", BASELINES.names())
+@pytest.mark.parametrize("baseline", BASELINES)
 @pytest.mark.parametrize("estimator", ["rao-blackwell", "analytic", "score"])
 @pytest.mark.parametrize("samples", [1, 2, 3])
 def test_every_path_computes_the_same_gradient(baseline: str, estimator: str, samples: int) -> None:
@@ -46,7 +46,7 @@ def test_every_path_computes_the_same_gradient(baseline: str, estimator: str, sa
 
 
 @settings(max_examples=25)
-@given(graphs_and_actions(max_length=6), st.integers(0, 10**6), st.integers(1, 3), st.sampled_from(BASELINES.names()))
+@given(graphs_and_actions(max_length=6), st.integers(0, 10**6), st.integers(1, 3), st.sampled_from(list(BASELINES)))
 def test_paths_agree_on_random_call_graphs(
     case: tuple[CallGraph, list[int]], seed: int, samples: int, baseline: str
 ) -> None:
@@ -55,7 +55,7 @@ def test_paths_agree_on_random_call_graphs(
     assert_paths_agree(make_learner(graph, seed=seed, samples=samples, baseline=baseline), traces)
 
 
-def terms_of(costs_at: list[list[tuple[int, float]]], times: list[int]) -> tuple[torch.Tensor, Terms]:
+def terms_of(costs_at: list[list[tuple[int, float]]], durations: list[int]) -> tuple[torch.Tensor, Terms]:
     """Terms of some walks, each a list of (time, cost)."""
     flat = [pair for walk in costs_at for pair in walk]
     nothing = torch.zeros(len(flat))
@@ -68,7 +68,7 @@ def terms_of(costs_at: list[list[tuple[int, float]]], times: list[int]) -> tuple
         walk=torch.repeat_interleave(torch.tensor([len(walk) for walk in costs_at])),
         time=torch.tensor([time for time, _ in flat]),
         offsets=np.cumsum([0, *(len(walk) for walk in costs_at)]),
-        times=np.array(times),
+        durations=np.array(durations),
     )
     return torch.tensor([cost for _, cost in flat]), terms
 
@@ -82,7 +82,7 @@ def test_leave_one_out_is_the_mean_cost_of_the_other_walks_from_the_same_time_on
     torch.testing.assert_close(whole[1], torch.tensor((60 + 21) / 2))
 
 
-def test_others_is_the_other_traces_cost_of_a_time_times_the_times_left() -> None:
+def test_others_is_the_other_traces_cost_per_time_step_for_the_time_left() -> None:
     costs, terms = terms_of([[(0, 1.0), (1, 2.0)], [(0, 4.0), (1, 5.0), (2, 6.0)]], [2, 3])
     rates = [15 / 3, 3 / 2]
     expected = [rates[0] * 2, rates[0] * 1, rates[1] * 3, rates[1] * 2, rates[1] * 1]

@@ -37,7 +37,7 @@ def random_terms() -> tuple[Terms, Tensor, Tensor]:
         walk=torch.tensor([0, 0, 0, 0, 1, 2, 2, 2]),
         time=torch.tensor([0, 0, 1, 2, 0, 0, 1, 1]),
         offsets=np.array([0, 4, 5, 8]),
-        times=np.array([3, 1, 2]),
+        durations=np.array([3, 1, 2]),
     )
     return terms, scores_q, scores_p
 
@@ -76,7 +76,7 @@ def test_each_estimator_is_its_equation(estimator: str) -> None:
 
 def test_one_trace_does_not_weigh_another() -> None:
     terms, *_ = random_terms()
-    alone = Terms(*(values[:4] for values in terms[:-2]), terms.offsets[:2], terms.times[:1])
+    alone = Terms(*(values[:4] for values in terms[:-2]), terms.offsets[:2], terms.durations[:1])
     for name in ESTIMATORS.names():
         estimator = ESTIMATORS[name]
         (together,) = torch.autograd.grad(estimator(terms, WEIGHT, no_baseline), terms.log_q, retain_graph=True)

@@ -49,8 +49,8 @@ def naive_loss(learner: HvilLearner, traces: Traces, rng: np.random.Generator, u
     total = torch.zeros((), dtype=next(learner.parameters()).dtype)
     for n, of_trace in enumerate(walks):
         for k, steps in enumerate(of_trace):
-            expected = [expected_cost(walks, costs, n, k, step.time, settings) for step in steps]
-            total = total + surrogate(steps, costs[n][k], expected, settings.estimator) / settings.samples
+            baselines = [step_baseline(walks, costs, n, k, step.time, settings) for step in steps]
+            total = total + surrogate(steps, costs[n][k], baselines, settings.estimator) / settings.samples
     every = [step for of_trace in walks for steps in of_trace for step in steps]
     kl = sum(kl_divergence(step).item() for step in every) / settings.samples
     entropy = sum(posterior_entropy(step).item() for step in every) / settings.samples
@@ -109,36 +109,42 @@ def step_costs(steps: list[NaiveStep], estimator: str, weight: float) -> list[Te
     return costs
 
 
-def surrogate(steps: list[NaiveStep], costs: list[Tensor], expected: list[float], estimator: str) -> Tensor:
-    """A number whose gradient is the estimator's: Σ ∇c_i, and each ∇log q(u_j) weighed by costs less the baseline."""
+def surrogate(steps: list[NaiveStep], costs: list[Tensor], baselines: list[float], estimator: str) -> Tensor:
+    """A number whose gradient is the estimator's: Σ ∇c_i, and each ∇log q(u_j) weighed by costs less its baseline."""
     total = torch.stack(costs).sum()
     values = [cost.item() for cost in costs]
     for j, step in enumerate(steps):
         if not step.annotated:
-            weight = sum(values[j + 1 :] if estimator == "rao-blackwell" else values) - expected[j]
-            total = total + weight * step.log_q[step.choice]
+            score_weight = sum(values[j + 1 :] if estimator == "rao-blackwell" else values) - baselines[j]
+            total = total + score_weight * step.log_q[step.choice]
     return total
 
 
-def expected_cost(
+def step_baseline(
     walks: list[list[list[NaiveStep]]], costs: list[list[list[Tensor]]], n: int, k: int, time: int, settings: Any
 ) -> float:
-    """The baseline of a step at some time in walk k of trace n; estimators of the whole cost count from time 0."""
+    """The baseline of a step at some time in walk k of trace n; `walks` and `costs` are by trace, walk and step.
+
+    Estimators whose weights are the whole cost count from time 0, `rao-blackwell` from the time of the step.
+    """
     since = time if settings.estimator == "rao-blackwell" else 0
 
-    def cost_from(m: int, j: int, start: int) -> float:
-        return float(sum(c.item() for step, c in zip(walks[m][j], costs[m][j], strict=True) if step.time >= start))
+    def cost_from(trace: int, walk: int, start: int) -> float:
+        pairs = zip(walks[trace][walk], costs[trace][walk], strict=True)
+        return float(sum(cost.item() for step, cost in pairs if step.time >= start))
 
     if settings.baseline == "none":
         return 0.0
     if settings.baseline == "leave-one-out" and settings.samples > 1:
-        return float(sum(cost_from(n, j, since) for j in range(settings.samples) if j != k) / (settings.samples - 1))
-    other_traces = [m for m in range(len(walks)) if m != n]
+        other_walks = [walk for walk in range(settings.samples) if walk != k]
+        return float(sum(cost_from(n, walk, since) for walk in other_walks) / len(other_walks))
+    other_traces = [trace for trace in range(len(walks)) if trace != n]
     if not other_traces:
         return 0.0
-    times = [walks[m][0][-1].time + 1 for m in range(len(walks))]
-    whole = sum(cost_from(m, j, 0) for m in other_traces for j in range(settings.samples)) / settings.samples
-    return float(whole / sum(times[m] for m in other_traces) * (times[n] - since))
+    durations = [of_trace[0][-1].time + 1 for of_trace in walks]
+    whole = sum(cost_from(trace, walk, 0) for trace in other_traces for walk in range(settings.samples))
+    rate = whole / settings.samples / sum(durations[trace] for trace in other_traces)
+    return float(rate * (durations[n] - since))
 
 
 def kl_divergence(step: NaiveStep) -> Tensor:

@@ -1,7 +1,7 @@
-"""The objective in compiled code: `estimators` over `elbo_terms`, with the same loss and gradient (tests show it).
+"""The objective in compiled code: the same loss and gradient as `estimated(elbo_terms(…))` (tests show it).
 
-It reuses the hidden units of the walk. Devices, other networks than perceptrons and a user's own estimators take the
-readable way.
+It reuses the hidden units of the walk. Other devices than the CPU, other networks than perceptrons and a user's own
+estimators take the readable way.
 
 Letters: R rows, B context.
 """
@@ -24,7 +24,7 @@ from hvil.machine.arrays import NetworkArrays
 from hvil.machine.steps import Walk
 
 _BASELINES = {"none": kernels.NO_BASELINE, "others": kernels.OTHERS, "leave-one-out": kernels.LEAVE_ONE_OUT}
-_CODES = {"score": kernels.SCORE, "analytic": kernels.ANALYTIC, "rao-blackwell": kernels.RAO_BLACKWELL}
+_ESTIMATORS = {"score": kernels.SCORE, "analytic": kernels.ANALYTIC, "rao-blackwell": kernels.RAO_BLACKWELL}
 
 
 class _Gradients(NamedTuple):
@@ -39,7 +39,7 @@ class _Gradients(NamedTuple):
 def can_compile_objective(policy: PolicyNetwork, context: Float[Tensor, "R B"], estimator: str) -> bool:
     """Whether compiled code knows the estimator and can run the networks: perceptrons that see features themselves."""
     perceptrons = isinstance(policy.bank, MlpBank) and policy.encoder is None
-    return estimator in _CODES and perceptrons and can_compile(context)
+    return estimator in _ESTIMATORS and perceptrons and can_compile(context)
 
 
 def compiled_objective(
@@ -50,7 +50,7 @@ def compiled_objective(
     walk: Walk,
     evaluated: Evaluated,
     estimator: str,
-    weight: float,
+    entropy_weight: float,
     baseline: str,
 ) -> Objective:
     """One sample of the objective over the steps of a compiled walk, with its gradient to weights and context."""
@@ -61,7 +61,7 @@ def compiled_objective(
     log_p = np.empty((len(walk.annotated), net_p.bias2.shape[1]), dtype=np.float32)
     kernels.policy_log_probabilities(net_p, features, walk, hidden_p, log_p)
     value, kl, entropy, grad_scores_q, grad_scores_p = kernels.objective(
-        walk, batch.row_offsets, evaluated.log_q, log_p, weight, _CODES[estimator], _BASELINES[baseline]
+        walk, batch.row_offsets, evaluated.log_q, log_p, entropy_weight, _ESTIMATORS[estimator], _BASELINES[baseline]
     )
     grad_context = np.zeros(tuple(context.shape), dtype=np.float32)
     grads_q = _bank_gradients(

@@ -33,13 +33,18 @@ class Terms(NamedTuple):
     annotated: Bool[Tensor, "S"]
     """Steps that came from an annotation and were not sampled."""
     walk: Int[Tensor, "S"]
-    """The walk of each step. The walks of a trace stand together, and there are as many of each trace."""
+    """The walk of each step. The walks of a trace stand together; every trace has equally many."""
     time: Int[Tensor, "S"]
     """The time within its trace at which the step was taken."""
     offsets: Int[np.ndarray, "W_plus_1"]
     """Where each walk's steps begin."""
-    times: Int[np.ndarray, "N"]
-    """How many times each trace has: its actions and ∅."""
+    durations: Int[np.ndarray, "N"]
+    """How many time steps each trace has: T + 1, one for each action and one for ∅."""
+
+    @property
+    def samples(self) -> int:
+        """How many walks each trace has."""
+        return (len(self.offsets) - 1) // len(self.durations)
 
 
 class Objective(NamedTuple):
@@ -48,15 +53,15 @@ class Objective(NamedTuple):
     loss: Tensor
     """The estimator's value. Its gradient is what counts."""
     kl: float
-    """Σ_i D[q(u_i|·) ‖ p(u_i|·)]."""
+    """Σ_i D[q(u_i|·) ‖ p(u_i|·)] over all steps, annotated ones included. Without these, −kl estimates the ELBO."""
     entropy: float
-    """Σ_i H[q(u_i|·)]."""
+    """Σ_i H[q(u_i|·)] over all steps."""
 
 
 def elbo_terms(
     policy: PolicyNetwork, posterior: PosteriorNetwork, batch: Batch, context: Float[Tensor, "R B"], walk: Walk
 ) -> Terms:
-    """Evaluate p and q at the steps of a walk: p at all of them, q where it has a choice."""
+    """Evaluate p and q at sampled steps: p at all of them, q where it has a choice (elsewhere its step is certain)."""
     steps = walk.steps
     groups = grouped(steps.procedure, len(policy.graph.procedures))
     order = groups.order
@@ -73,9 +78,10 @@ def elbo_terms(
     columns = torch.stack(
         [kl_divergence(log_q, log_p), entropy(log_q), log_q.gather(1, choice)[:, 0], log_p.gather(1, choice)[:, 0]]
     )
-    back = np.empty_like(order)
+    back = np.empty_like(order)  # from the order by procedure to the order in which the steps were taken
     back[order] = np.arange(len(order))
     kl, step_entropy, log_q_taken, log_p_taken = columns.index_select(1, torch.from_numpy(back).to(device))
+    walk_number = steps.trace  # the steps are those of walk after walk
     samples = (len(steps.offsets) - 1) // (len(batch.row_offsets) - 1)
     first_rows = np.repeat(batch.row_offsets[:-1], samples)
     return Terms(
@@ -84,10 +90,10 @@ def elbo_terms(
         log_q=log_q_taken,
         log_p=log_p_taken,
         annotated=torch.from_numpy(walk.annotated).to(device),
-        walk=torch.from_numpy(steps.trace).to(device),
-        time=torch.from_numpy(steps.row - first_rows[steps.trace]).to(device),
+        walk=torch.from_numpy(walk_number).to(device),
+        time=torch.from_numpy(steps.row - first_rows[walk_number]).to(device),
         offsets=steps.offsets,
-        times=np.diff(batch.row_offsets),
+        durations=np.diff(batch.row_offsets),
     )
 
 

@@ -1,13 +1,13 @@
 """Gradient estimators of the expected cost E_q[Σ_i c_i]: one function each, over the same terms.
 
 The cost of a sampled step is c_i = D[q(u_i|·) ‖ p(u_i|·)] − w·H[q(u_i|·)], that of an annotated one
-−log p(u_i) − log q(u_i). An estimator returns a scalar, summed over the batch, whose *gradient* is an unbiased estimate
-of the gradient of the expected cost; its value is not the cost. The entropy is part of the cost that weighs the score,
-too: without it the posterior collapses onto a solution without hierarchy.
+−log p(u_i) − log q(u_i). An estimator returns a scalar, the sum over all walks of the batch, whose *gradient* is an
+unbiased estimate of the gradient of the summed expected costs; its value is not the cost. It has two parts: the
+gradient of the costs, and for each sampled step j its score ∇log q(u_j) times a weight. The weight is a cost less a
+baseline b_j, which lowers the variance (`baselines`). That cost includes the entropy: without it the posterior
+collapses onto a solution without hierarchy.
 
 `ESTIMATORS` holds what `--estimator` names. A user's estimator is a function like those below.
-
-The estimate may come from several walks of each trace; it is their sum. A baseline b lowers its variance (`baselines`).
 
 Letters: S steps, W walks.
 """
@@ -23,7 +23,7 @@ from hvil.learners.objective.baselines import BASELINES, Baseline
 from hvil.learners.objective.elbo import Objective, Terms
 
 Estimator = Callable[[Terms, float, Baseline], Tensor]
-"""From the terms, the entropy weight and a baseline to a scalar with a gradient."""
+"""From the terms, the entropy weight w and a baseline to a scalar with a gradient."""
 
 ESTIMATORS: Registry[Estimator] = Registry(
     "estimator",
@@ -35,35 +35,38 @@ ESTIMATORS: Registry[Estimator] = Registry(
 )
 
 
-def score(terms: Terms, weight: float, baseline: Baseline) -> Tensor:
-    """∇f + (f − b) ∇log q(z|x), with the sampled cost f of the whole trace (paper, eq. 4)."""
-    costs = sampled_costs(terms, weight)
+def score(terms: Terms, entropy_weight: float, baseline: Baseline) -> Tensor:
+    """∇f + (f − b) ∇log q(z|x), with the sampled cost f of the whole walk (paper, eq. 4; for w = 0 its f is −f)."""
+    costs = sampled_costs(terms, entropy_weight)
     weights = whole_cost(costs.detach(), terms) - baseline(costs.detach(), terms, torch.zeros_like(terms.time))
     return (costs + weights * sampled_log_q(terms)).sum()
 
 
-def analytic(terms: Terms, weight: float, baseline: Baseline) -> Tensor:
-    """Σ_i ∇c_i + (Σ_i c_i − b) Σ_j ∇log q(u_j): analytic costs, of which the whole trace's weighs each score."""
-    costs = analytic_costs(terms, weight)
+def analytic(terms: Terms, entropy_weight: float, baseline: Baseline) -> Tensor:
+    """Σ_i ∇c_i + (Σ_i c_i − b) Σ_j ∇log q(u_j): analytic costs; every score is weighed by the whole walk's cost."""
+    costs = analytic_costs(terms, entropy_weight)
     weights = whole_cost(costs.detach(), terms) - baseline(costs.detach(), terms, torch.zeros_like(terms.time))
     return (costs + weights * sampled_log_q(terms)).sum()
 
 
-def rao_blackwell(terms: Terms, weight: float, baseline: Baseline) -> Tensor:
-    """Σ_i ∇c_i + Σ_j (Σ_{i>j} c_i − b_j) ∇log q(u_j): each score is weighed by the cost that comes after its step."""
-    costs = analytic_costs(terms, weight)
+def rao_blackwell(terms: Terms, entropy_weight: float, baseline: Baseline) -> Tensor:
+    """Σ_i ∇c_i + Σ_j (Σ_{i>j} c_i − b_j) ∇log q(u_j): each score is weighed by the cost that comes after its step.
+
+    With b = 0 this is the paper's Σ_i (∇c_i + c_i ∇log q(u_{<i})), summed by score and not by cost.
+    """
+    costs = analytic_costs(terms, entropy_weight)
     weights = cost_to_come(costs.detach(), terms) - baseline(costs.detach(), terms, terms.time)
     return (costs + weights * sampled_log_q(terms)).sum()
 
 
-def analytic_costs(terms: Terms, weight: float) -> Float[Tensor, "S"]:
+def analytic_costs(terms: Terms, entropy_weight: float) -> Float[Tensor, "S"]:
     """c_i with the KL and the entropy summed over all choices."""
-    return torch.where(terms.annotated, -terms.log_p - terms.log_q, terms.kl - weight * terms.entropy)
+    return torch.where(terms.annotated, -terms.log_p - terms.log_q, terms.kl - entropy_weight * terms.entropy)
 
 
-def sampled_costs(terms: Terms, weight: float) -> Float[Tensor, "S"]:
+def sampled_costs(terms: Terms, entropy_weight: float) -> Float[Tensor, "S"]:
     """c_i from the step taken alone: log q − log p + w·log q, whose mean under q is the analytic cost."""
-    return torch.where(terms.annotated, -terms.log_p - terms.log_q, (1 + weight) * terms.log_q - terms.log_p)
+    return torch.where(terms.annotated, -terms.log_p - terms.log_q, (1 + entropy_weight) * terms.log_q - terms.log_p)
 
 
 def sampled_log_q(terms: Terms) -> Float[Tensor, "S"]:
@@ -90,8 +93,8 @@ def _running_costs(costs: Float[Tensor, "S"], terms: Terms) -> tuple[Float[Tenso
     return running, torch.cat([running.new_zeros(1), running[ends]])
 
 
-def estimated(terms: Terms, estimator: str, weight: float, baseline: str) -> Objective:
+def estimated(terms: Terms, estimator: str, entropy_weight: float, baseline: str) -> Objective:
     """One sample of the objective by a registered estimator."""
-    loss = ESTIMATORS[estimator](terms, weight, BASELINES[baseline])
+    loss = ESTIMATORS[estimator](terms, entropy_weight, BASELINES[baseline])
     kl, entropy = torch.stack([terms.kl.detach().sum(), terms.entropy.detach().sum()]).tolist()
     return Objective(loss=loss, kl=kl, entropy=entropy)

@@ -1,7 +1,12 @@
-"""The objective and its gradient over sampled steps, compiled: what `elbo` and `estimators` say, in one pass.
+"""The objective and its gradient over sampled steps, compiled: what `elbo`, `estimators` and `baselines` say.
 
-The gradients with respect to the scores have closed forms. With f_u = (1+w)·log q_u − log p_u and c = Σ_u q_u f_u:
-∂c/∂(score of v under q) = q_v (f_v − c), ∂c/∂(score of v under p) = p_v − q_v, ∂log q(u)/∂(score of v) = 1[u=v] − q_v.
+The gradients with respect to the networks' scores (the logits) have closed forms. With f_u = (1+w)·log q_u − log p_u,
+an analytic cost is c = Σ_u q_u f_u, and
+
+    ∂c/∂(score of v under q) = q_v (f_v − c),    ∂c/∂(score of v under p) = p_v − q_v.
+
+A sampled or annotated cost is made of log q_u and log p_u of the step u alone: ∂log q_u/∂(score of v) = 1[u=v] − q_v,
+and the same for p. What weighs ∇log q_u is called the score weight, after the score function ∇log q_u.
 
 Letters in loops: i steps, u choices, h procedures, j inputs, k hidden units.
 """
@@ -50,7 +55,7 @@ def _choice_count(walk, i):
 
 @njit(**_OPTIONS)
 @no_type_check
-def _step_cost(walk, i, log_q, log_p, weight, estimator):
+def _step_cost(walk, i, log_q, log_p, entropy_weight, estimator):
     """c_i, D[q ‖ p] and H[q] of a step; where there is one choice, log q is 0, whatever the array holds."""
     choice = walk.steps.choice[i]
     several = _choice_count(walk, i) > 1
@@ -67,14 +72,14 @@ def _step_cost(walk, i, log_q, log_p, weight, estimator):
     if walk.annotated[i]:
         return -log_p[i, choice] - taken, kl, entropy
     if estimator == SCORE:
-        return (1.0 + weight) * taken - log_p[i, choice], kl, entropy
-    return kl - weight * entropy, kl, entropy
+        return (1.0 + entropy_weight) * taken - log_p[i, choice], kl, entropy
+    return kl - entropy_weight * entropy, kl, entropy
 
 
 @njit(**_OPTIONS)
 @no_type_check
 def _score_weights(costs, first, end, estimator, weights):
-    """Write what weighs ∇log q(u_j) at the steps of one walk: the cost to come, or the whole cost."""
+    """Write the score weights of one walk's steps, before baselines: the cost to come, or the whole cost."""
     to_come = 0.0
     for j in range(end - 1, first - 1, -1):
         weights[j] = to_come
@@ -87,23 +92,23 @@ def _score_weights(costs, first, end, estimator, weights):
 @njit(**_OPTIONS)
 @no_type_check
 def _subtract_others(walk, row_offsets, costs, estimator, weights):
-    """Subtract the baseline `others`: the other traces' mean cost of a time, times the times that are left."""
+    """Subtract the baseline `others`: the other traces' mean cost per time step, multiplied by the time steps left."""
     steps = walk.steps
     traces = row_offsets.shape[0] - 1
     if traces == 1:
         return
     samples = (steps.offsets.shape[0] - 1) // traces
-    of_trace = np.zeros(traces)
+    of_trace = np.zeros(traces)  # the mean cost of a walk of each trace
     for trace in range(traces):
         for i in range(steps.offsets[trace * samples], steps.offsets[(trace + 1) * samples]):
             of_trace[trace] += costs[i] / samples
     whole = of_trace.sum()
     for trace in range(traces):
-        times = row_offsets[trace + 1] - row_offsets[trace]
-        rate = (whole - of_trace[trace]) / (row_offsets[traces] - row_offsets[0] - times)
+        duration = row_offsets[trace + 1] - row_offsets[trace]
+        rate = (whole - of_trace[trace]) / (row_offsets[traces] - row_offsets[0] - duration)
         for i in range(steps.offsets[trace * samples], steps.offsets[(trace + 1) * samples]):
             since = steps.row[i] - row_offsets[trace] if estimator == RAO_BLACKWELL else 0
-            weights[i] -= rate * (times - since)
+            weights[i] -= rate * (duration - since)
 
 
 @njit(**_OPTIONS)
@@ -116,30 +121,30 @@ def _subtract_leave_one_out(walk, row_offsets, costs, estimator, weights):
     longest = 0
     for trace in range(traces):
         longest = max(longest, row_offsets[trace + 1] - row_offsets[trace])
-    to_end = np.empty((samples, longest))
-    of_trace = np.empty(longest)
+    to_end = np.empty((samples, longest))  # each walk's cost from each time on
+    of_trace = np.empty(longest)  # the sum of these over the trace's walks
     for trace in range(traces):
-        times = row_offsets[trace + 1] - row_offsets[trace]
-        to_end[:, :times] = 0.0
-        of_trace[:times] = 0.0
+        duration = row_offsets[trace + 1] - row_offsets[trace]
+        to_end[:, :duration] = 0.0
+        of_trace[:duration] = 0.0
         for sample in range(samples):
-            number = trace * samples + sample
-            for i in range(steps.offsets[number], steps.offsets[number + 1]):
+            walk_number = trace * samples + sample
+            for i in range(steps.offsets[walk_number], steps.offsets[walk_number + 1]):
                 to_end[sample, steps.row[i] - row_offsets[trace]] += costs[i]
-            for t in range(times - 2, -1, -1):
+            for t in range(duration - 2, -1, -1):
                 to_end[sample, t] += to_end[sample, t + 1]
-            for t in range(times):
+            for t in range(duration):
                 of_trace[t] += to_end[sample, t]
         for sample in range(samples):
-            number = trace * samples + sample
-            for i in range(steps.offsets[number], steps.offsets[number + 1]):
+            walk_number = trace * samples + sample
+            for i in range(steps.offsets[walk_number], steps.offsets[walk_number + 1]):
                 since = steps.row[i] - row_offsets[trace] if estimator == RAO_BLACKWELL else 0
                 weights[i] -= (of_trace[since] - to_end[sample, since]) / (samples - 1)
 
 
 @njit(**_OPTIONS)
 @no_type_check
-def _step_gradients(walk, i, log_q, log_p, weight, estimator, cost, score_weight, grad_scores_q, grad_scores_p):
+def _step_gradients(walk, i, log_q, log_p, entropy_weight, estimator, cost, score_weight, grad_scores_q, grad_scores_p):
     """Write the gradients of one step with respect to the scores of q and p."""
     choice = walk.steps.choice[i]
     several = _choice_count(walk, i) > 1
@@ -154,9 +159,9 @@ def _step_gradients(walk, i, log_q, log_p, weight, estimator, cost, score_weight
             if annotated:
                 gradient = q - target
             elif estimator == SCORE:
-                gradient = (1.0 + weight + score_weight) * (target - q)
+                gradient = (1.0 + entropy_weight + score_weight) * (target - q)
             else:
-                f = (1.0 + weight) * log_q[i, u] - log_p[i, u]
+                f = (1.0 + entropy_weight) * log_q[i, u] - log_p[i, u]
                 gradient = q * (f - cost) + score_weight * (target - q)
         grad_scores_q[i, u] = gradient
         if walk.policy_possible[i, u]:
@@ -167,10 +172,10 @@ def _step_gradients(walk, i, log_q, log_p, weight, estimator, cost, score_weight
 
 @njit(**_OPTIONS)
 @no_type_check
-def objective(walk, row_offsets, log_q, log_p, weight, estimator, baseline):
+def objective(walk, row_offsets, log_q, log_p, entropy_weight, estimator, baseline):
     """The estimator's value, Σ D[q ‖ p], Σ H[q], and the gradients with respect to the scores of q and of p.
 
-    Three passes: the costs of all steps, what weighs their scores, their gradients.
+    First the costs of all steps and their score weights, walk by walk, then the baselines, then the gradients.
     """
     offsets = walk.steps.offsets
     costs = np.empty(log_q.shape[0])
@@ -178,14 +183,15 @@ def objective(walk, row_offsets, log_q, log_p, weight, estimator, baseline):
     grad_scores_q = np.empty_like(log_q)
     grad_scores_p = np.empty_like(log_p)
     value, total_kl, total_entropy = 0.0, 0.0, 0.0
-    for number in range(offsets.shape[0] - 1):
-        first, end = offsets[number], offsets[number + 1]
+    for walk_number in range(offsets.shape[0] - 1):
+        first, end = offsets[walk_number], offsets[walk_number + 1]
         for i in range(first, end):
-            costs[i], kl, entropy = _step_cost(walk, i, log_q, log_p, weight, estimator)
+            costs[i], kl, entropy = _step_cost(walk, i, log_q, log_p, entropy_weight, estimator)
             total_kl += kl
             total_entropy += entropy
         _score_weights(costs, first, end, estimator, score_weights)
-    if baseline == LEAVE_ONE_OUT and offsets.shape[0] > row_offsets.shape[0]:
+    several_walks = offsets.shape[0] > row_offsets.shape[0]  # of each trace
+    if baseline == LEAVE_ONE_OUT and several_walks:
         _subtract_leave_one_out(walk, row_offsets, costs, estimator, score_weights)
     elif baseline != NO_BASELINE:
         _subtract_others(walk, row_offsets, costs, estimator, score_weights)
@@ -194,7 +200,7 @@ def objective(walk, row_offsets, log_q, log_p, weight, estimator, baseline):
         if not walk.annotated[i] and _choice_count(walk, i) > 1:
             value += score_weights[i] * log_q[i, walk.steps.choice[i]]
         _step_gradients(
-            walk, i, log_q, log_p, weight, estimator, costs[i], score_weights[i], grad_scores_q, grad_scores_p
+            walk, i, log_q, log_p, entropy_weight, estimator, costs[i], score_weights[i], grad_scores_q, grad_scores_p
         )
     return value, total_kl, total_entropy, grad_scores_q, grad_scores_p
 
