@@ -201,12 +201,12 @@ def _step_towards(graph, wanted, procedures, height, emitted, returning):
 
 @njit(**_OPTIONS)
 @no_type_check
-def walk(graph, net, context, emitted, row_offsets, guide, uniforms, uniform_offsets, greedy, taken, hidden, scores):
+def walk(graph, net, context, emitted, row_offsets, guide, uniforms, uniform_offsets, greedy, taken, hidden, log_q):
     """Sample the posterior's steps of every walk into the `Walk` `taken`, with one uniform number a step.
 
-    `uniform_offsets` says where the numbers of each walk begin; the walks of a trace stand together, and there are as
-    many of each trace. `hidden` and `scores` keep the hidden units and log-probabilities of each step for the gradient;
-    they stay empty where there is only one choice.
+    `uniform_offsets` says where the numbers of each walk begin; the walks of a trace stand together; every trace has
+    equally many. `hidden` and `log_q` keep the hidden units and log-probabilities of each step for the
+    gradient; they are not filled where there is only one choice.
     """
     steps = taken.steps
     procedures = np.empty(graph.max_depth + 1, dtype=np.int64)
@@ -214,8 +214,8 @@ def walk(graph, net, context, emitted, row_offsets, guide, uniforms, uniform_off
     lasts = np.empty(graph.max_depth + 1, dtype=np.int64)
     samples = (uniform_offsets.shape[0] - 1) // (row_offsets.shape[0] - 1)
     i = 0
-    for number in range(uniform_offsets.shape[0] - 1):
-        trace = number // samples
+    for walk_number in range(uniform_offsets.shape[0] - 1):
+        trace = walk_number // samples
         row = row_offsets[trace]
         height = 1
         procedures[0], counters[0], lasts[0] = graph.root, 0, -1
@@ -236,16 +236,16 @@ def walk(graph, net, context, emitted, row_offsets, guide, uniforms, uniform_off
             policy_possible(graph, procedures[top], counters[top], height, taken.policy_possible[i])
             if count > 1:
                 log_probabilities(
-                    net, procedures[top], context[row], counters[top], lasts[top], possible, hidden[i], scores[i]
+                    net, procedures[top], context[row], counters[top], lasts[top], possible, hidden[i], log_q[i]
                 )
             if annotated:
                 # Frames return only before the first call: what was called at this time stays.
                 returning = returning and height > keep
                 choice = _step_towards(graph, guide.stacks[action], procedures, height, emitted[row], returning)
             elif greedy or count == 1:
-                choice = most_likely(scores[i], possible)
+                choice = most_likely(log_q[i], possible)
             else:
-                choice = choose(scores[i], possible, uniforms[uniform_offsets[number] + i - first])
+                choice = choose(log_q[i], possible, uniforms[uniform_offsets[walk_number] + i - first])
             steps.row[i] = row
             steps.procedure[i] = procedures[top]
             steps.counter[i] = counters[top]
@@ -258,7 +258,7 @@ def walk(graph, net, context, emitted, row_offsets, guide, uniforms, uniform_off
             if choice < graph.terminate:
                 row += 1
                 new_time = True
-        steps.offsets[number + 1] = i
+        steps.offsets[walk_number + 1] = i
 
 
 @njit(**_OPTIONS)

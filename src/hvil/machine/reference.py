@@ -1,8 +1,8 @@
 """The stack machine in plain Python: what a PHP step does, what is possible, and every call structure of a trace.
 
 This is the specification: compiled and batched code is tested to take the same steps, and nothing here is meant to be
-fast. A *structure* is the sequence of all PHP steps u_0, u_1, … of a trace. A step is coded as a choice of the
-procedure that takes it: an action, ∅ or a call (`CallGraph.terminate` has the numbering).
+fast. A *structure*, the paper's z, is the sequence of all PHP steps u_0, u_1, … of a trace. A step is coded as a choice
+of the procedure that takes it: an action, ∅ or a call (`CallGraph.terminate` has the numbering).
 """
 
 from collections.abc import Iterator, Sequence
@@ -70,14 +70,19 @@ def policy_steps(graph: CallGraph, stack: Stack) -> list[int]:
 
 
 def posterior_steps(graph: CallGraph, stack: Stack, action: int) -> list[int]:
-    """The steps that the posterior `q` can take when the action at this time is known (`graph.terminate` for ∅)."""
+    """The steps that the posterior `q` can take when `action` is the trace's action now (`graph.terminate` for ∅).
+
+    At the end of the trace every frame returns. Before it, a frame takes no other action, calls only what can reach
+    the action within the depth that remains, and returns only after its first step and if a frame below it can still
+    reach the action; the root does not return. So every step leaves a way to the action.
+    """
     procedure, counter, _ = stack[-1]
     if action == graph.terminate:
         return [graph.terminate]
     remaining = graph.max_depth - len(stack)
     possible = [action] if action in graph.acts[procedure] else []
     if counter and any(
-        graph.reaches[graph.max_depth - height, frame.procedure, action] for height, frame in enumerate(stack[:-1])
+        graph.reaches[graph.max_depth - below, frame.procedure, action] for below, frame in enumerate(stack[:-1])
     ):
         possible.append(graph.terminate)
     for position, callee in enumerate(graph.calls[procedure]):
@@ -111,12 +116,12 @@ def replay(graph: CallGraph, actions: Sequence[int], structure: Sequence[int]) -
         name = graph.procedures[stack[-1].procedure]
         if not 0 <= choice < graph.terminate + 1 + len(graph.calls[stack[-1].procedure]):
             raise InputError(f"PHP step {index}, time {time}: {name} has no choice {choice}")
-        said = graph.step_name(stack[-1].procedure, choice)
+        step_name = graph.step_name(stack[-1].procedure, choice)
         if choice not in policy_steps(graph, stack):
-            raise InputError(f"PHP step {index}, time {time}: {name} cannot take the step {said} here")
+            raise InputError(f"PHP step {index}, time {time}: {name} cannot take the step {step_name} here")
         if choice < graph.terminate and choice != emitted[time]:
             wanted = graph.step_name(stack[-1].procedure, emitted[time])
-            raise InputError(f"PHP step {index}, time {time}: {name} takes {said}, the trace has {wanted}")
+            raise InputError(f"PHP step {index}, time {time}: {name} takes {step_name}, the trace has {wanted}")
         if choice == graph.terminate and len(stack) == 1 and time < len(actions):
             raise InputError(f"PHP step {index}, time {time}: the root returns, the trace goes on")
         stack = step(graph, stack, choice)

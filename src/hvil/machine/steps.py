@@ -2,7 +2,7 @@
 
 What only some of them need (masks, probabilities, annotations) stands beside the steps, in a wrapper of its own.
 
-Letters: S steps, N traces, U choices.
+Letters: S steps, N traces, U choices, M some of the steps.
 """
 
 from collections.abc import Sequence
@@ -43,28 +43,31 @@ class Steps(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """The steps that a walk of the posterior took, and what was possible at each of them."""
+    """The steps that the posterior took in its walks over some traces, and what was possible at each of them."""
 
     steps: Steps
+    """Walk after walk. If a trace has several walks, `steps.offsets` and `steps.trace` count walks, not traces."""
     annotated: Bool[np.ndarray, "S"]
     """Whether the step came from an annotation and was not sampled."""
     posterior_possible: Bool[np.ndarray, "S U"]
+    """The choices that the posterior's mask allows."""
     policy_possible: Bool[np.ndarray, "S U"]
+    """The choices that the policy's mask allows."""
 
 
 def most_steps(graph: CallGraph, lengths: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
     """A bound on the PHP steps of traces of so many actions.
 
     At each action at most max_depth - 1 frames return and as many are called; at the end at most max_depth return.
-    Nothing returns at the first action, so a trace takes at least max_depth - 1 steps fewer.
+    No trace reaches the bound, because nothing can return at its first action.
     """
     return lengths * (2 * graph.max_depth - 1) + graph.max_depth
 
 
-def room_for_walk(graph: CallGraph, size: int, traces: int) -> Walk:
-    """Arrays for so many steps, which a walk fills."""
+def room_for_walk(graph: CallGraph, size: int, walks: int) -> Walk:
+    """Arrays for at most `size` steps of so many walks, to be filled."""
     row, procedure, counter, last, depth, choice = (np.empty(size, dtype=np.int64) for _ in range(6))
-    offsets = np.zeros(traces + 1, dtype=np.int64)
+    offsets = np.zeros(walks + 1, dtype=np.int64)
     return Walk(
         steps=Steps(row, procedure, counter, last, depth, choice, offsets),
         annotated=np.zeros(size, dtype=bool),
@@ -73,8 +76,8 @@ def room_for_walk(graph: CallGraph, size: int, traces: int) -> Walk:
     )
 
 
-def selected(walk: Walk, which: slice | Int[np.ndarray, "K"]) -> Walk:
-    """The walk with some of its steps only, and the same offsets: drops the room that a walk did not use."""
+def selected(walk: Walk, which: slice | Int[np.ndarray, "M"]) -> Walk:
+    """Only some of the steps, with the same offsets: the arrays without the room that the walks did not use."""
     steps = walk.steps
     return Walk(Steps._make([*(column[which] for column in steps[:-1]), steps.offsets]), *(a[which] for a in walk[1:]))
 

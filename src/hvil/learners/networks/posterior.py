@@ -1,9 +1,9 @@
 """The posterior network: the procedures q(u | h, τ, last, b_t), and the recurrent network that makes b_t from a trace.
 
-Its walk samples the call structure of each trace without gradients. There are two: one in compiled code, and one in
-torch for other devices and precisions.
+A walk samples the call structure of a trace without gradients. The code for it exists twice: compiled, and in torch for
+other devices and precisions.
 
-Letters: N traces, W walks, R rows (observations of all traces), S steps, U choices, B context, K hidden units, M some
+Letters: W walks, R rows (observations of all traces), S steps, U choices, B context, K hidden units, M some of the
 walks.
 """
 
@@ -26,7 +26,7 @@ from hvil.machine.steps import Walk, most_steps, room_for_walk, selected
 
 
 class Evaluated(NamedTuple):
-    """What a compiled walk computed; the entries of steps at which there was one choice are arbitrary."""
+    """What compiled walks computed. Where a step had one choice, its entries in `hidden` and `log_q` are arbitrary."""
 
     net: NetworkArrays
     """q's networks, as the walk read them."""
@@ -37,7 +37,7 @@ class Evaluated(NamedTuple):
 
 
 class Uniforms(NamedTuple):
-    """The random numbers of some walks. The walks of a trace stand together, and there are as many of each trace."""
+    """The random numbers of some walks. The walks of a trace stand together; every trace has equally many."""
 
     numbers: Float[np.ndarray, "total"]
     offsets: Int[np.ndarray, "W_plus_1"]
@@ -96,7 +96,7 @@ class PosteriorNetwork(nn.Module):
         return torch.cat([encoded, nn.functional.one_hot(emitted, self.terminate + 1).to(encoded)], dim=1)
 
     def uniforms(self, batch: Batch, rng: np.random.Generator, samples: int = 1) -> Uniforms:
-        """The random numbers of so many walks of each trace: one for each PHP step that a walk could have."""
+        """The random numbers of `samples` walks of each trace: one for each PHP step that a walk could have."""
         most = np.repeat(most_steps(self.graph, np.diff(batch.row_offsets) - 1), samples)
         offsets = np.concatenate([[0], np.cumsum(most)])
         return Uniforms(numbers=rng.random(int(offsets[-1])), offsets=offsets)
