@@ -1,6 +1,7 @@
 """HVIL: policy and posterior trained together on sampled call structures (paper, Algorithm 2).
 
-An update has two phases: sample the steps without gradients, then evaluate them with gradients, all at once.
+An update has two phases: sample the steps without gradients, then evaluate them with gradients, all at once. The
+second has two ways, compiled (`objective.compiled`) and readable (`objective.elbo`, then `objective.estimators`).
 
 Letters: R rows, B context.
 """
@@ -29,7 +30,7 @@ from hvil.learners.objective.estimators import ESTIMATORS, estimated
 from hvil.machine.steps import Steps, Walk
 
 Path = Literal["auto", "compiled", "readable"]
-"""How the objective is computed: compiled where that is possible, always compiled, or always from its terms."""
+"""How the objective is computed: compiled where that is possible, always compiled, or always the readable way."""
 
 
 class HvilLearner(nn.Module):
@@ -52,7 +53,7 @@ class HvilLearner(nn.Module):
         """One sample of the objective's gradient estimator: summed over a walk's steps, the mean over walks.
 
         The mean matters: Adam's weight decay is part of the gradient, and would be nothing beside a sum over the batch.
-        The sparsity penalty is weighed against the cost of the batch, one walk of each trace.
+        The sparsity penalty is divided by the number of traces too: it is set against the summed cost of a batch.
         """
         samples = self.config.model.samples
         batch = prepare(traces, self.config, self.device)
@@ -80,13 +81,13 @@ class HvilLearner(nn.Module):
         weight: float,
         path: Path,
     ) -> tuple[Steps, Objective]:
-        """Sample call structures of each trace; their steps and the objective at them."""
+        """Sample call structures of each trace; their steps, and one sample of the objective from these."""
         policy, posterior = self.policy_network, self.posterior
         estimator, baseline = self.config.model.estimator, self.config.model.baseline
-        possible = can_compile_objective(policy, context, estimator)
-        if path == "compiled" and not possible:
+        can_compile_it = can_compile_objective(policy, context, estimator)
+        if path == "compiled" and not can_compile_it:
             raise InputError(f"the objective cannot be compiled for this device, network or estimator ({estimator})")
-        if possible and path != "readable":
+        if can_compile_it and path != "readable":
             walk, evaluated = posterior.walk_compiled(batch, context, uniforms)
             objective = compiled_objective(
                 policy, posterior, batch, context, walk, evaluated, estimator, weight, baseline
@@ -110,7 +111,10 @@ class HvilLearner(nn.Module):
         return self._sample(traces, rng)
 
     def elbo(self, traces: Traces, rng: np.random.Generator) -> float:
-        """An estimate of the ELBO, summed over the traces: one sampled call structure each, the divergence analytic."""
+        """An estimate of the ELBO, summed over the traces: one sampled call structure each, the divergence analytic.
+
+        It is one only if no step comes from an annotation.
+        """
         return -float(self.terms(traces, rng)[1].kl.sum())
 
     def infer(self, traces: Traces, rng: np.random.Generator | None = None) -> InferredSteps:

@@ -1,4 +1,4 @@
-"""The training loop: batches, Adam, averages, metrics, evaluations, checkpoints. It knows nothing of the learner.
+"""The training loop: batches, Adam, averages, metrics, evaluations, checkpoints. It knows a learner by its protocols.
 
 `checkpoints` stores the state on disk, `observers` show and record what happens, `fit` puts it all into a directory.
 One generator decides the order of the data and the learner's samples. Its state and torch's own random state are part
@@ -149,8 +149,8 @@ def _batches(state: State, traces: Traces, settings: TrainingSettings, stream: B
 def allowed_traces(update: int, count: int, size: int, curriculum: int) -> int:
     """How many of the shortest traces batches are drawn from: a share that grows to 1 within the curriculum.
 
-    Long traces have most of the cost. While a learner does not know what the short ones do, it learns nothing from
-    them but how to count.
+    Long traces have most of the cost. While a learner does not know what the short ones do, the long ones teach it
+    nothing but how to count.
     """
     if update >= curriculum:
         return count
@@ -233,6 +233,7 @@ def seeded(seed: int, make: Callable[[], Any]) -> Any:
 
 
 def _fresh(learner: Learner, settings: TrainingSettings) -> State:
+    """The state before the first update, with the learner on its device."""
     if not isinstance(learner, torch.nn.Module):
         raise TypeError(f"a learner is a torch.nn.Module; {type(learner).__name__} is not")
     learner.to(find_device(settings.device))
@@ -277,7 +278,7 @@ def _surroundings(settings: TrainingSettings) -> Iterator[None]:
 
 
 def _measured(state: State, learner: Learner, evaluate: Evaluate) -> Mapping[str, float]:
-    """Evaluate without leaving a trace in the state."""
+    """Evaluate; the state, its random numbers included, stays as it was."""
     with _holding(state, state.average), torch.random.fork_rng(devices=[]), torch.no_grad():
         state.module.eval()
         try:
