@@ -12,7 +12,7 @@ from strategies import graphs_and_actions
 
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.naive import naive_loss
-from hvil.learners.objective.baselines import BASELINES, leave_one_out, others
+from hvil.learners.objective.control_variates import BASELINES, leave_one_out, others
 from hvil.learners.objective.elbo import Terms
 from hvil.machine.callgraph import CallGraph
 
@@ -98,10 +98,19 @@ def test_with_one_walk_leave_one_out_is_others() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["tree", "recursive", "restricted"])
-@pytest.mark.parametrize(("baseline", "samples"), [("others", 2), ("leave-one-out", 2), ("leave-one-out", 3)])
-def test_the_mean_gradient_is_the_enumerated_one(name: str, baseline: str, samples: int) -> None:
+@pytest.mark.parametrize(
+    ("estimator", "baseline", "samples"),
+    [
+        ("rao-blackwell", "others", 2),
+        ("rao-blackwell", "leave-one-out", 2),
+        ("rao-blackwell", "leave-one-out", 3),
+        ("analytic", "leave-one-out", 2),
+        ("score", "others", 2),
+    ],
+)
+def test_the_mean_gradient_is_the_enumerated_one(name: str, estimator: str, baseline: str, samples: int) -> None:
     graph = GRAPHS[name]
-    learner = make_learner(graph, samples=samples, baseline=baseline, entropy_weight=0.3)
+    learner = make_learner(graph, estimator=estimator, samples=samples, baseline=baseline, entropy_weight=0.3)
     traces = make_traces(graph, random_sequences(graph, [3, 2], seed=1), seed=1)
     exact = sum(gradient(learner, enumerated(learner, trace, 0.3).objective) for trace in traces) / len(traces)
     rng = np.random.default_rng(0)

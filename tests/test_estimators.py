@@ -13,7 +13,7 @@ import hvil
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.hvil import HvilLearner, entropy_weight
-from hvil.learners.objective.baselines import Baseline, no_baseline
+from hvil.learners.objective.control_variates import Baseline, no_baseline
 from hvil.learners.objective.elbo import Terms, entropy, kl_divergence
 from hvil.learners.objective.estimators import ESTIMATORS, analytic_costs, cost_to_come, sampled_log_q
 from hvil.machine.callgraph import CallGraph

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hvil.gate.registry import Registry
-from hvil.learners.objective.baselines import BASELINES, Baseline
+from hvil.learners.objective.control_variates import BASELINES, Baseline
 from hvil.learners.objective.elbo import Objective, Terms
 
 Estimator = Callable[[Terms, float, Baseline], Tensor]
