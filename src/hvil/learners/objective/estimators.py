@@ -4,7 +4,7 @@ The cost of a sampled step is c_i = D[q(u_i|·) ‖ p(u_i|·)] − w·H[q(u_i|·
 −log p(u_i) − log q(u_i). An estimator returns a scalar, the sum over all walks of the batch, whose *gradient* is an
 unbiased estimate of the gradient of the summed expected costs; its value is not the cost. It has two parts: the
 gradient of the costs, and for each sampled step j its score ∇log q(u_j) times a weight. The weight is a cost less a
-baseline b_j, which lowers the variance (`baselines`). That cost includes the entropy: without it the posterior
+baseline b_j, which lowers the variance (`control_variates`). That cost includes the entropy: without it the posterior
 collapses onto a solution without hierarchy.
 
 `ESTIMATORS` holds what `--estimator` names. A user's estimator is a function like those below.

@@ -1,4 +1,4 @@
-"""The objective and its gradient over sampled steps, compiled: what `elbo`, `estimators` and `baselines` say.
+"""The objective and its gradient over sampled steps, compiled: what `elbo`, `estimators` and `control_variates` say.
 
 The gradients with respect to the networks' scores (the logits) have closed forms. With f_u = (1+w)·log q_u − log p_u,
 an analytic cost is c = Σ_u q_u f_u, and
