@@ -16,10 +16,6 @@ Signature = tuple[tuple[int, int], ...]
 """A stack: the procedure and the last choice of each frame."""
 
 
-Signature = tuple[tuple[int, int], ...]
-"""A stack: the procedure and the last choice of each frame."""
-
-
 class Event(NamedTuple):
     """A step of an invocation, and what came before it."""
 
