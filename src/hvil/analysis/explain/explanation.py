@@ -178,7 +178,7 @@ def explain(
         traces: without a task, the policy is run along these, up to its first error.
         measure: without a task, other traces to measure on; by default the second half of `traces`.
         observation_names: of the observation's columns; by default those of the traces or of the task.
-        inline: write procedures out that are called at one point only, or take a single step.
+        inline: write procedures that are called at one point only, or take a single step, where they are called.
         karel: also give the program in the Karel language.
         episodes: roll-outs to extract from.
         fresh: other roll-outs to measure on.
