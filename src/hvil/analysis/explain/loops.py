@@ -14,7 +14,7 @@ def with_for_loops(program: Program, words: Vocabulary) -> Program:
 
 
 def _with_for_loops(block: Block, words: Vocabulary) -> Block:
-    """The block with its own loops replaced; those inside other statements stay, as the counter is not certain there."""
+    """The block with its own loops replaced; loops inside other statements stay, as their counter is not certain."""
     result: list[Statement] = []
     counter: int | None = 0
     for statement in block:
