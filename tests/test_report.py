@@ -238,7 +238,7 @@ def test_a_domain_that_does_not_draw_has_a_report_without_pictures(
     assert main(["report", str(run), "--json"]) == 0
     data = contents((run / "report.html").read_text(encoding="utf-8"))
     assert (data["task"], data["played"], data["pictures"]) == ("corridor:4", 10, [])
-    assert not data["facts"]["led"], "the episodes are played in the environment"
+    assert not data["facts"]["on_traces"], "the episodes are played in the environment"
     assert capsys.readouterr().err == ""
 
 

@@ -128,6 +128,12 @@ def test_a_run_in_memory_can_be_saved(tmp_path: Path) -> None:
         run.save(tmp_path / "saved")
 
 
+def test_a_saved_run_keeps_its_validation_traces(tmp_path: Path) -> None:
+    run = hvil.fit(TRACES[:15], **QUICK | {"validation": TRACES[15:]})
+    run.save(tmp_path / "saved")
+    assert hvil.load(tmp_path / "saved").data.validation == TRACES[15:]
+
+
 def test_a_finished_run_can_be_prolonged(copied: Path) -> None:
     longer = QUICK | {"updates": 20}
     prolonged = hvil.fit(TRACES[:15], out=copied, resume=True, **longer)

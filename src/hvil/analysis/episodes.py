@@ -2,8 +2,8 @@
 
 `evaluation` counts what the episodes show, `explain` extracts programs from them, `report` draws them.
 
-Letters: N episodes, R rows (the observations of all episodes together), S PHP steps, M machines, D numbers of an
-observation, U choices.
+Letters: N episodes, R rows (the observations of all episodes together), S PHP steps, M episodes that are still running
+or their machines, D numbers of an observation.
 """
 
 from collections.abc import Sequence
@@ -151,8 +151,9 @@ def _play(player: "_Actor | _Stepper", worlds: "_Worlds", traces: Traces, limit:
         running = running[goes_on]
         if not running.size:
             break
+    # Episodes that are still running have come to the limit.
     journal.add(running, observations, np.full(len(running), CUT))
-    journal.close(results, player.steps)
+    journal.end_group(results, player.steps)
 
 
 class _Actor:
@@ -211,6 +212,7 @@ class _TraceEnvironment:
         self._observations, self._emitted, self._time = observations, emitted, 0
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """As in Gymnasium; `left` says that the action was not the trace's."""
         right = bool(action == self._emitted[self._time])
         if right and self._time + 1 < len(self._observations):
             self._time += 1
@@ -280,7 +282,7 @@ class _Journal:
             self._saw.append(observations[running])
         self.rows += len(running)
 
-    def close(self, results: Sequence[Result], steps: Sequence[Int[np.ndarray, "M columns"]]) -> None:
+    def end_group(self, results: Sequence[Result], steps: Sequence[Int[np.ndarray, "M columns"]]) -> None:
         """Note the results and the PHP steps of the group that has played."""
         for taken in steps:
             taken[:, 0] += self.episodes

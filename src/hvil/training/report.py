@@ -49,7 +49,7 @@ def _evaluation(run: "Run") -> dict[str, Any]:
 
 
 def _explanation(run: "Run") -> Explanation | None:
-    """The run's program; None if it has none, or nothing to extract it from."""
+    """The run's program; None if its policy has no procedures, or there is nothing to run the policy on."""
     try:
         return run.explain()
     except InputError:
@@ -70,5 +70,7 @@ def _starts(run: "Run", count: int) -> tuple[Traces, Task | None]:
         traces = task.test_demonstrations(count, run.config.training.seed)
     run.config.check(traces)
     # The initial states are in the metadata: without them, episodes can only be played along the traces.
-    where = task_of(traces.attributes.get("task")) if traces.metadata else None
-    return traces[:count], where if where is not None and where.action_names == traces.action_names else None
+    task = task_of(traces.attributes.get("task")) if traces.metadata else None
+    if task is not None and task.action_names != traces.action_names:
+        task = None
+    return traces[:count], task

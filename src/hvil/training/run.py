@@ -76,9 +76,10 @@ class Run:
     def knows_data(self) -> bool:
         """Whether the training traces can be loaded."""
         try:
-            return bool(self.data)
+            _ = self.data
         except InputError:
             return False
+        return True
 
     def evaluate(self, traces: Traces | None = None, rollouts: bool = True) -> Evaluation:
         """Error rates, roll-outs and structure on test traces; by default on those of the run's own source."""
@@ -107,19 +108,20 @@ class Run:
     ) -> Explanation:
         """What the policy learned, as a program.
 
-        A run in a directory keeps its explanation there (`explanation.json`), and does not roll out anything for the
-        same one a second time.
+        A run in a directory keeps its explanation there (`explanation.json`). The same weights and options are not
+        rolled out a second time.
 
         Args:
             task: where to roll the policy out; by default in the run's own task.
-            traces: without a task, what to run the policy along; by default the run's own traces.
-            inline: write procedures out that are called at one point only, or take a single step.
+            traces: without a task, what to run the policy along; by default the run's own training traces, with its
+                test traces to measure on.
+            inline: write procedures that are called at one point only, or take a single step, where they are called.
             karel: also give the program in the Karel language.
             episodes: roll-outs to extract from.
             fresh: other roll-outs to measure on.
             seed: of the roll-outs' initial states.
             again: explain anew even if the directory has the explanation.
-            progress: called with the share of the work that is done, from 0 to 1.
+            progress: called now and then with the share of the work that is done.
         """
         measure = None
         if task is None and traces is None:
@@ -137,9 +139,7 @@ class Run:
         file = None if self.path is None else self.path / EXPLANATION
         graph, names = self.config.graph, self.config.observation_names
         if file is not None and not again:
-            stored = explanation_file.load(
-                file, origin, lambda mapping: Explanation.from_mapping(mapping, graph, task, names)
-            )
+            stored = explanation_file.load(file, origin, graph, task, names)
             if stored is not None and (stored.karel is not None or not karel):
                 return stored
         explanation = explain(
@@ -178,7 +178,8 @@ class Run:
         path.mkdir(parents=True)
         write_json(path / CONFIG, self.config.to_mapping())
         if not self.config.data.source and "data" in self.__dict__:
-            for name, traces in ((TRACES, self.data.training), (TEST, self.data.test)):
+            data = self.data
+            for name, traces in ((TRACES, data.training), (TEST, data.test), (VALIDATION, data.validation)):
                 if traces is not None:
                     trace_files.save(traces, path / name)
         save_weights(path / MODEL, self.learner, self.updates)

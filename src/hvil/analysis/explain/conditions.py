@@ -1,13 +1,13 @@
 """Short conditions from weighted examples: a small decision tree, written as a disjunction and shortened.
 
-Letters: E examples, F features.
+Letters: E examples, K different examples, F features.
 """
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from hvil.analysis.explain.program import ALWAYS, NEVER, Comparison, Condition, Literal
 
@@ -52,17 +52,14 @@ def learn_condition(
     """The condition of a tree with this number of leaves."""
     if answers.all() or not answers.any():
         return ALWAYS if answers.all() else NEVER
-    # Equal examples become one example with a weight, which makes the shortening fast.
-    distinct, inverse = np.unique(np.column_stack([columns, answers]), axis=0, return_inverse=True)
-    weights = np.bincount(inverse.ravel(), minlength=len(distinct)).astype(np.float64)
-    columns, answers = distinct[:, :-1], distinct[:, -1] > 0
-    tree = fitted_tree(columns, answers.astype(np.int64), weights, leaves)
-    return _shortened(_from_tree(tree, names), names, columns, answers, weights)
+    columns, labels, weights = _merged(columns, answers.astype(np.int64), None)  # makes the shortening fast
+    tree = fitted_tree(columns, labels, weights, leaves)
+    return _shortened(_from_tree(tree, names), names, columns, labels > 0, weights)
 
 
 def fitted_tree(
     columns: Float[np.ndarray, "E F"],
-    labels: np.ndarray,
+    labels: Int[np.ndarray, "E"],
     weights: Float[np.ndarray, "E"] | None,
     leaves: int,
 ) -> "DecisionTreeClassifier":
@@ -70,12 +67,18 @@ def fitted_tree(
     # Imported here for a fast start: runs import this module, and scikit-learn takes a second.
     from sklearn.tree import DecisionTreeClassifier
 
-    # Many examples are equal: one of each, with a weight, makes this fast.
-    examples = np.column_stack([columns, labels])
-    distinct, inverse = np.unique(examples, axis=0, return_inverse=True)
-    total = np.bincount(inverse.ravel(), weights=weights, minlength=len(distinct))
-    tree = DecisionTreeClassifier(criterion="entropy", max_leaf_nodes=max(leaves, 2), random_state=0)
-    return tree.fit(distinct[:, :-1], distinct[:, -1].astype(labels.dtype), sample_weight=total)
+    columns, labels, weights = _merged(columns, labels, weights)
+    tree = DecisionTreeClassifier(criterion="entropy", max_leaf_nodes=leaves, random_state=0)
+    return tree.fit(columns, labels, sample_weight=weights)
+
+
+def _merged(
+    columns: Float[np.ndarray, "E F"], labels: Int[np.ndarray, "E"], weights: Float[np.ndarray, "E"] | None
+) -> tuple[Float[np.ndarray, "K F"], Int[np.ndarray, "K"], Float[np.ndarray, "K"]]:
+    """Each different example once, with the sum of the weights; without weights, with how often it occurs."""
+    distinct, inverse = np.unique(np.column_stack([columns, labels]), axis=0, return_inverse=True)
+    totals = np.bincount(inverse.ravel(), weights=weights, minlength=len(distinct)).astype(np.float64)
+    return distinct[:, :-1], distinct[:, -1].astype(labels.dtype), totals
 
 
 def holds(condition: Condition, names: Sequence[str], columns: Float[np.ndarray, "E F"]) -> Bool[np.ndarray, "E"]:
@@ -129,8 +132,9 @@ def _shortened(
     while shorter:
         shorter = False
         for candidate in _shortenings(condition):
-            if wrong(candidate) <= fewest_wrong:
-                condition, fewest_wrong, shorter = candidate, wrong(candidate), True
+            candidate_wrong = wrong(candidate)
+            if candidate_wrong <= fewest_wrong:
+                condition, fewest_wrong, shorter = candidate, candidate_wrong, True
                 break
     return condition
 

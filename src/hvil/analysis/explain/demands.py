@@ -3,7 +3,7 @@
 A situation is some memory of the past together with the outcomes of a few comparisons. This module finds out which
 memory and which comparisons are needed, and leaves aside what is rare. The search itself is in `synthesis`.
 
-Letters: E events.
+Letters: E events, M different memories.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from hvil.analysis.explain.vocabulary import LAST_IS
 RARE_SHARES = (0.03, 0.005, 0.0)
 """Shares of invocations that may be left aside as rare, from a short program for the usual to a program for all.
 
-Their order is that of readability; whoever needs exactness first goes through them in reverse."""
+They go from readable to exact; `karel`, which prefers exact programs, tries them in reverse."""
 MOST_COMPARISONS = 7
 """Comparisons that tell situations apart: there are up to 2^7 outcomes for each memory, near what the search can hold
 (`MOST_SITUATIONS` in `extraction`)."""
@@ -39,23 +39,26 @@ Memory = Callable[[Sequence[Event], int], object]
 """What is remembered before an event, which is given by its position in an invocation."""
 
 
-def _last_actions(count: int) -> Memory:
+def _last_steps(count: int) -> Memory:
     return lambda events, position: tuple(event.step for event in events[max(0, position - count) : position])
 
 
 def _frames(events: Sequence[Event], position: int) -> object:
+    """The stack as the previous action left it."""
     return events[position].signature
 
 
 def _frames_and_start(events: Sequence[Event], position: int) -> object:
+    """The same, with the last step and with whether the event is the first, the second or a later one."""
+    """The same, with the last step and with whether the event is the first, the second or a later one."""
     last = events[position - 1].step if position else NO_STEP
     return min(position, 2), events[position].signature, last
 
 
-MEMORIES: tuple[Memory, ...] = (_last_actions(0), _last_actions(1), _last_actions(2), _frames, _frames_and_start)
-"""From coarse to fine."""
-OWN_MEMORY = MEMORIES[1]
-"""The finest memory of a procedure that is looked at by its own steps: the last step, as its frame has it."""
+FLAT_MEMORIES: tuple[Memory, ...] = (_last_steps(0), _last_steps(1), _last_steps(2), _frames, _frames_and_start)
+"""Memories for flat invocations, from coarse to fine."""
+OWN_MEMORIES = FLAT_MEMORIES[:2]
+"""Memories for a procedure's own steps: nothing, or the last step, which is all that its frame remembers."""
 
 
 class Table(NamedTuple):
@@ -69,7 +72,7 @@ class Table(NamedTuple):
 
 
 def table(invocations: Sequence[Invocation], facts: Facts, frame: bool) -> Table:
-    """Collect the events; with `frame`, where they are a procedure's own, also the features of its frame."""
+    """Collect the events; `frame` adds the features of the frame, for events that are a procedure's own steps."""
     used = [invocation for invocation in invocations if invocation]
     moments = Moments(
         rows=np.array([event.row for invocation in used for event in invocation], dtype=np.int64),
@@ -88,6 +91,8 @@ def table(invocations: Sequence[Invocation], facts: Facts, frame: bool) -> Table
 
 def choose_comparisons(events: Table, memories: Sequence[object]) -> list[Comparison]:
     """The comparisons that a small decision tree needs to predict the steps, the most important first."""
+    # The memories already tell the last steps apart.
+    # The memories already tell the last steps apart.
     names = [name for name in events.features if not name.startswith(LAST_IS)]
     columns = np.column_stack([*(events.features[name] for name in names), _memory_columns(memories)])
     tree = fitted_tree(columns, np.array(events.steps), None, TREE_LEAVES).tree_
@@ -118,6 +123,8 @@ def memories_of(events: Table, memory: Memory) -> list[object]:
 
 def situation_keys(events: Table, memory: Memory, comparisons: Sequence[Comparison]) -> list[object]:
     """The situation of each event: what is remembered, and the outcomes of the comparisons."""
+    # The column of zeros stands there for the case of no comparisons.
+    # The column of zeros stands there for the case of no comparisons.
     outcomes = np.column_stack(
         [np.zeros(len(events.steps)), *(events.features[test.feature] > test.threshold for test in comparisons)]
     ).astype(np.int8)
@@ -130,7 +137,7 @@ def consistency(keys: Sequence[object], events: Table) -> float:
 
 
 def demands_of(keys: Sequence[object], events: Table, comparisons: Sequence[Comparison], rare: float) -> Demands:
-    """What the usual invocations do; `rare` is the share of them that may be left aside."""
+    """What the usual invocations do; `rare` is the share of them to leave aside."""
     usual = _usual_invocations(keys, events)
     usual = _without_rarest(usual, int(rare * len(usual)))
     number: dict[object, int] = {}
@@ -156,12 +163,12 @@ def demands_of(keys: Sequence[object], events: Table, comparisons: Sequence[Comp
 
 def _usual_invocations(keys: Sequence[object], events: Table) -> list[list[object]]:
     """The situations of each invocation that takes the usual step in all of them."""
-    usual = _usual_steps(keys, events.steps)
+    usual_steps = _usual_steps(keys, events.steps)
     result: list[list[object]] = []
     start = 0
     for invocation in events.invocations:
         own = list(keys[start : start + len(invocation)])
-        if all(usual[key] == event.step for key, event in zip(own, invocation, strict=True)):
+        if all(usual_steps[key] == event.step for key, event in zip(own, invocation, strict=True)):
             result.append(own)
         start += len(invocation)
     return result
@@ -187,6 +194,8 @@ def _truth(
     keys: Sequence[object], events: Table, comparisons: Sequence[Comparison], number: dict[object, int]
 ) -> list[int]:
     """For each comparison, the set of situations in which it holds."""
+    # A situation fixes the outcomes of the comparisons, so one event of each situation is enough.
+    # A situation fixes the outcomes of the comparisons, so one event of each situation is enough.
     example = {key: i for i, key in enumerate(keys) if key in number}
     return [
         sum(1 << number[key] for key, i in example.items() if events.features[test.feature][i] > test.threshold)

@@ -20,7 +20,9 @@ from hvil.gate.errors import InputError
 from hvil.machine.steps import Steps
 
 MOST_ROWS = 400_000
-"""Rows after which no more episodes are played: a policy that does not end its episodes would take too long."""
+"""Rows after which no more episodes are played: a policy that does not end its episodes would take too long.
+
+It is room for 200 rows in each of the usual 2,000 episodes."""
 
 
 class Recording(NamedTuple):
@@ -54,19 +56,21 @@ def record(policy: ChoosesSteps, traces: Traces, task: Task | None) -> Recording
 class Evidence(NamedTuple):
     """Episodes of a policy, and what the teacher does in some of them."""
 
-    study: Recording
+    studied: Recording
     """Episodes of the policy that the program is extracted from."""
-    measure: Traces
-    """Other traces of the teacher, whose initial states the program is measured in."""
     measured: Recording
-    """What the policy did there."""
+    """Other episodes of the policy, on which the program is measured."""
+    teacher: Traces
+    """What the teacher does from the same initial states as in `measured`."""
 
 
 class TracePair(NamedTuple):
     """The teacher's traces whose initial states are used."""
 
     study: Traces
+    """Where the episodes begin that the program is extracted from."""
     measure: Traces
+    """Where the episodes begin on which the program is measured."""
 
 
 def task_traces(task: Task, episodes: int, fresh: int, seed: int) -> TracePair:
@@ -96,11 +100,11 @@ def gather(
 ) -> Evidence:
     """Run the policy from the initial states of both sets; `progress` is called with the share that is done."""
     total = len(traces.study) + len(traces.measure)
-    study = record(policy, traces.study, task)
+    studied = record(policy, traces.study, task)
     if progress is not None:
         progress(len(traces.study) / total)
     measured = record(policy, traces.measure, task)
     if progress is not None:
         progress(1.0)
     # A policy that does not end its episodes fills the recording early; the rest is left out.
-    return Evidence(study=study, measure=traces.measure[: len(measured)], measured=measured)
+    return Evidence(studied=studied, measured=measured, teacher=traces.measure[: len(measured)])

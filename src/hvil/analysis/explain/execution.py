@@ -2,7 +2,8 @@
 
 There are two runtimes of programs. This one serves the search: it runs candidates that nobody prints, takes millions
 of steps, and can go back and ask what another answer to a condition would have led to. The other one (`stage`) runs the
-text; all that is reported about a program is measured there (`text`). The tests show that both do the same.
+text; all that is reported about a program is measured there (`text`). The tests show that both do the same. `For` does
+not occur in candidates, because `loops` recognises counting loops after the search.
 """
 
 import itertools
@@ -19,6 +20,9 @@ from hvil.analysis.explain.facts import Facts
 from hvil.analysis.explain.program import NO_STEP, Block, Condition, If, Program, Step, While, bodies, call_step
 from hvil.analysis.explain.stage import IDLE_LIMIT
 
+STUCK = CUT
+"""What a stuck program does at a row. It agrees with nothing, as no row that is compared wants `CUT`."""
+
 Path = tuple[int, ...]
 """The position of a statement in its procedure: child numbers from the block down, those of `else` after `then`."""
 
@@ -30,15 +34,26 @@ class Site(NamedTuple):
     path: Path
 
 
+class Instruction(NamedTuple):
+    """One of five kinds: `step`, `call`, `ask`, `go`, `return`."""
+
+    kind: str
+    number: int = 0
+    """The action of `step`, the procedure of `call`, the condition of `ask`."""
+    target: int = 0
+    """Where `go` goes on, and `ask` if its condition is false."""
+
+
 @dataclass
 class Code:
-    """A program as instructions (kind, number, target): step, call, ask (a condition, target if false), go, return."""
+    """A program as instructions."""
 
-    instructions: list[tuple[str, int, int]] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list)
     entries: dict[int, int] = field(default_factory=dict)
     """Where each procedure begins."""
-    sites: list[Site] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
+    sites: list[Site] = field(default_factory=list)
+    """Where each condition stands."""
 
 
 def compile_program(program: Program) -> Code:
@@ -47,33 +62,36 @@ def compile_program(program: Program) -> Code:
     for procedure, block in program.blocks.items():
         code.entries[procedure] = len(code.instructions)
         _compile_block(code, program, procedure, block, ())
-        code.instructions.append(("return", 0, 0))
+        code.instructions.append(Instruction("return"))
     return code
 
 
 def _compile_block(code: Code, program: Program, procedure: int, block: Block, path: Path, first: int = 0) -> None:
+    """Add the instructions of a block, whose statements are numbered from `first` on in their paths."""
     out = code.instructions
     for number, statement in enumerate(block, start=first):
         here = (*path, number)
         if isinstance(statement, Step):
             callee = program.callee(statement.step)
-            out.append(("step", statement.step, 0) if callee is None else ("call", callee, 0))
-        elif isinstance(statement, If | While):
-            asked = len(out)
-            code.sites.append(Site(procedure, here))
-            code.conditions.append(statement.condition)
-            out.append(("ask", len(code.sites) - 1, 0))
-            _compile_block(code, program, procedure, bodies(statement)[0], here)
-            if isinstance(statement, While):
-                out.append(("go", asked, 0))
-            elif statement.otherwise:
-                leave = len(out)
-                out.append(("go", 0, 0))
-                _compile_block(code, program, procedure, statement.otherwise, here, len(statement.then))
-                out[leave] = ("go", len(out), 0)
-                out[asked] = ("ask", out[asked][1], leave + 1)
-                continue
-            out[asked] = ("ask", out[asked][1], len(out))
+            out.append(Instruction("step", statement.step) if callee is None else Instruction("call", callee))
+            continue
+        assert isinstance(statement, If | While)
+        ask = len(out)
+        out.append(Instruction("ask", len(code.conditions)))
+        code.conditions.append(statement.condition)
+        code.sites.append(Site(procedure, here))
+        body, *rest = bodies(statement)
+        otherwise = rest[0] if rest else ()
+        _compile_block(code, program, procedure, body, here)
+        leave = len(out)
+        if isinstance(statement, While):
+            out.append(Instruction("go", target=ask))
+        elif otherwise:
+            out.append(Instruction("go"))
+        out[ask] = out[ask]._replace(target=len(out))
+        if otherwise:
+            _compile_block(code, program, procedure, otherwise, here, first=len(body))
+            out[leave] = out[leave]._replace(target=len(out))
 
 
 @dataclass(slots=True)
@@ -88,10 +106,11 @@ class _State:
         return _State(self.address, [list(frame) for frame in self.frames])
 
 
-class Asked(NamedTuple):
-    """A condition whose answer decided what came next."""
+class Question(NamedTuple):
+    """A question to a condition whose answer decides which action comes next."""
 
-    site: int
+    condition: int
+    """The number of the condition in the code."""
     row: int
     counter: int
     last: int
@@ -112,12 +131,12 @@ class Runner:
         state = self._start()
         return all(wanted == CUT or self._advance(state, first + i) == wanted for i, wanted in enumerate(actions))
 
-    def asked(self, first: int, actions: Sequence[int]) -> list[Asked]:
-        """The conditions whose answers matter if the program is to take these actions on the rows from `first` on.
+    def questions(self, first: int, actions: Sequence[int]) -> list[Question]:
+        """The questions whose answers matter if the program is to take these actions on the rows from `first` on.
 
-        Each condition is given the answer that it should have; the run ends where neither answer would do.
+        The run gives each condition the answer that it should have, and ends where neither answer would do.
         """
-        deciding: list[Asked] = []
+        deciding: list[Question] = []
         state = self._start()
         row, end = first, first + len(actions)
         for _ in range(IDLE_LIMIT):
@@ -132,7 +151,7 @@ class Runner:
                 if right[0] != right[1]:
                     answer = right[1]
                     _, counter, last = state.frames[-1]
-                    deciding.append(Asked(number, row, counter, last, answer))
+                    deciding.append(Question(number, row, counter, last, answer))
             step = self._execute(state, row, answer)
             if step is not None:
                 if step != wanted:
@@ -144,13 +163,19 @@ class Runner:
         return _State(self.code.entries[self.program.root], [[-1, 0, NO_STEP]])
 
     def _advance(self, state: _State, row: int, answer: bool | None = None) -> int:
-        """Run up to the next action or the end; `answer` is given to a condition that stands right at the start."""
+        """Run up to the next action, which is returned; ∅ at the end, `STUCK` if there is none.
+
+        Args:
+            state: where the program is; it is changed.
+            row: the observation.
+            answer: what the next instruction, a condition, is made to say.
+        """
         for _ in range(IDLE_LIMIT):
             step = self._execute(state, row, answer)
             if step is not None:
                 return step
             answer = None
-        return CUT
+        return STUCK
 
     def _execute(self, state: _State, row: int, answer: bool | None = None) -> int | None:
         """Execute one instruction and return the action that it takes, ∅ at the end of the program, else None."""
@@ -171,7 +196,7 @@ class Runner:
             state.frames.append([state.address, 0, NO_STEP])
             state.address = self.code.entries[number]
         elif kind == "go":
-            state.address = number
+            state.address = target
         else:
             state.address = state.frames.pop()[0]
             return None if state.frames else self.program.terminate
@@ -182,5 +207,5 @@ def agreement(program: Program, facts: Facts, recording: Recording) -> Bool[np.n
     """In which episodes the program takes exactly the policy's actions, including the end."""
     runner = Runner(program, facts)
     actions = recording.emitted.tolist()
-    ends = recording.row_offsets.tolist()
-    return np.array([runner.agrees(a, actions[a:b]) for a, b in itertools.pairwise(ends)], dtype=bool)
+    bounds = itertools.pairwise(recording.row_offsets.tolist())
+    return np.array([runner.agrees(first, actions[first:end]) for first, end in bounds], dtype=bool)

@@ -26,7 +26,7 @@ from hvil.gate.errors import InputError
 from hvil.machine.callgraph import CallGraph
 
 EPISODES = 2_000
-"""Roll-outs that a program is extracted from."""
+"""Roll-outs that a program is extracted from: what happens in one of a hundred is then seen about twenty times."""
 FRESH = 1_000
 """Other roll-outs, on which its fidelity is measured: a share of 99% is then known to about 0.6%."""
 
@@ -49,6 +49,7 @@ class Explanation:
     """The program in the Karel language, if it was asked for."""
     program: Program = field(repr=False)
     words: Vocabulary = field(repr=False)
+    """The names in which the program is written."""
     graph: CallGraph = field(repr=False)
 
     @property
@@ -132,10 +133,11 @@ class Explanation:
             kinds = [str(kind) for kind in mapping["kinds"]]
             words = vocabulary(graph, task, observation_names, len(kinds))
             if len(words.quantities) != len(kinds):
-                raise ValueError("its observations are others")
+                raise ValueError("it has other observations")
+            words = with_kinds(words, kinds)
             karel = mapping["karel"]
             if karel is not None:
-                parse(karel["source"])
+                parse(karel["source"])  # refuses what is not Karel
             return cls(
                 policy_agreement=float(mapping["policy_agreement"]),
                 teacher_agreement=float(mapping["teacher_agreement"]),
@@ -143,7 +145,7 @@ class Explanation:
                 unused=tuple(name for name in graph.procedures if name in mapping["unused"]),
                 task=None if task is None else task.name,
                 karel=None if karel is None else KarelSource(**karel),
-                program=program_from_mapping(mapping["program"], words := with_kinds(words, kinds)),
+                program=program_from_mapping(mapping["program"], words),
                 words=words,
                 graph=graph,
             )
@@ -176,12 +178,12 @@ def explain(
         traces: without a task, the policy is run along these, up to its first error.
         measure: without a task, other traces to measure on; by default the second half of `traces`.
         observation_names: of the observation's columns; by default those of the traces or of the task.
-        inline: write procedures out that are called at one point only, or take a single step.
+        inline: write procedures that are called at one point only, or take a single step, where they are called.
         karel: also give the program in the Karel language.
         episodes: roll-outs to extract from.
         fresh: other roll-outs to measure on.
         seed: of the roll-outs' initial states.
-        progress: called with the share of the work that is done, from 0 to 1.
+        progress: called now and then with the share of the work that is done.
 
     Raises:
         InputError: the policy has no procedures, there is nothing to run it on, or it does not fit the Karel language.
@@ -199,16 +201,19 @@ def explain(
     if observation_names is None:
         observation_names = pair.study.observation_names
     graph = policy.graph
+    # A rough division of the progress: roll-outs, then the extraction; the last tenth is for the measurement.
     evidence = gather(policy, task, pair, _part(progress, 0.0, 0.5))
     words = vocabulary(graph, task, observation_names, width)
-    words = with_kinds(words, recognised_kinds(words, evidence.study.observations))
-    extraction = extract(evidence.study, graph, Facts(words, evidence.study.observations), _part(progress, 0.5, 0.9))
+    words = with_kinds(words, recognised_kinds(words, evidence.studied.observations))
+    extraction = extract(
+        evidence.studied, graph, Facts(words, evidence.studied.observations), _part(progress, 0.5, 0.9)
+    )
     program = with_for_loops(inlined(extraction.program) if inline else extraction.program, words)
     with_policy, with_teacher = _fidelity(program, words, evidence)
     return Explanation(
         policy_agreement=with_policy,
         teacher_agreement=with_teacher,
-        episodes=len(evidence.measure),
+        episodes=len(evidence.measured),
         unused=tuple(graph.procedures[procedure] for procedure in extraction.unused),
         task=None if task is None else task.name,
         karel=karel_source(program, words, graph, evidence, task) if karel else None,
@@ -221,11 +226,11 @@ def explain(
 def _fidelity(program: Program, words: Vocabulary, evidence: Evidence) -> tuple[float, float]:
     """The shares of episodes on which the printed text does what the policy does, and what the teacher does."""
     text = TextProgram(print_program(words, program), words, words.procedures[program.root])
-    measure, measured = evidence.measure, evidence.measured
-    by_policy = text.agreement(measured.observations, measured.row_offsets, measured.emitted)
-    demonstrated = measure.observations.reshape(len(measure.observations), -1)
-    by_teacher = text.agreement(demonstrated, measure.row_offsets, measure.emitted())
-    return float(by_policy.mean()), float(by_teacher.mean())
+    measured, teacher = evidence.measured, evidence.teacher
+    with_policy = text.agreement(measured.observations, measured.row_offsets, measured.emitted)
+    demonstrated = teacher.observations.reshape(len(teacher.observations), -1)
+    with_teacher = text.agreement(demonstrated, teacher.row_offsets, teacher.emitted())
+    return float(with_policy.mean()), float(with_teacher.mean())
 
 
 def _part(progress: Callable[[float], None] | None, start: float, end: float) -> Callable[[float], None] | None:

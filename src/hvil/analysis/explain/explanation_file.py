@@ -6,14 +6,16 @@ counts as absent.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from hvil.analysis.explain.explanation import Explanation
+from hvil.data.tasks import Task
 from hvil.gate.errors import InputError
 from hvil.gate.files import read_json, write_json
+from hvil.machine.callgraph import CallGraph
 
 FORMAT = 1
 """Part of every digest. A new number makes all stored explanations stale: for a change of the file or of the search."""
@@ -31,19 +33,25 @@ def save(path: Path, explanation: Explanation, origin: Mapping[str, Any]) -> Non
         write_json(path, {"digest": _digest(origin), **explanation.to_mapping()})
 
 
-def load(path: Path, origin: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Explanation]) -> Explanation | None:
+def load(
+    path: Path, origin: Mapping[str, Any], graph: CallGraph, task: Task | None, observation_names: Sequence[str]
+) -> Explanation | None:
     """Read the file; None if there is none, if it is damaged, or if it has another origin.
 
     Args:
         path: the file.
         origin: what the explanation must be made from.
-        read: `Explanation.from_mapping` with the call graph and the task of the run.
+        graph: the run's call graph.
+        task: where the policy was rolled out; None if it was run along traces.
+        observation_names: of the observation's columns.
     """
     if not path.is_file():
         return None
     try:
         mapping = read_json(path)
-        return read(mapping) if isinstance(mapping, dict) and mapping.get("digest") == _digest(origin) else None
+        if not isinstance(mapping, dict) or mapping.get("digest") != _digest(origin):
+            return None
+        return Explanation.from_mapping(mapping, graph, task, observation_names)
     except InputError:
         return None
 

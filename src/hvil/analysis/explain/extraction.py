@@ -1,13 +1,15 @@
 """From a recording of a policy to a program: one block for each procedure, callees before their callers.
 
-A procedure is looked at in two ways. *Flat*: all actions of its invocations, whoever took them; the procedures that it
-calls can be used as single statements. In this way a procedure that sometimes calls and sometimes does the same by
-itself becomes one thing. *Own*: its own steps, calls included, with its counter; in this way it can count its calls.
-Where neither gives a structured program that agrees, a loop around a list of conditions is the answer.
+There are two views of a procedure. The *flat* view has all actions of its invocations, whoever took them, and a program
+may use the procedures that it calls as single statements. To this view it is all the same whether the procedure calls
+another one or takes the same actions by itself. The *own* view has the procedure's own steps, calls included, and its
+counter, so a program can count its calls. Where neither view gives a structured program that agrees, a loop around a
+list of conditions is the answer.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +18,10 @@ from jaxtyping import Bool
 from hvil.analysis.explain.conditions import learn_condition
 from hvil.analysis.explain.demands import (
     CONTRADICTED_SHARE,
-    MEMORIES,
-    OWN_MEMORY,
+    FLAT_MEMORIES,
+    OWN_MEMORIES,
     RARE_SHARES,
+    Memory,
     Table,
     choose_comparisons,
     consistency,
@@ -31,7 +34,7 @@ from hvil.analysis.explain.evidence import Recording
 from hvil.analysis.explain.execution import Runner
 from hvil.analysis.explain.facts import Facts
 from hvil.analysis.explain.invocations import Invocation, Invocations, invocations
-from hvil.analysis.explain.meaning import Demands, Fragment, meaning_of
+from hvil.analysis.explain.meaning import Fragment, meaning_of
 from hvil.analysis.explain.program import (
     Block,
     Comparison,
@@ -125,49 +128,54 @@ def _callees_first(graph: CallGraph, by_procedure: Mapping[int, Invocations]) ->
 def _extract_procedure(
     procedure: int, invoked: Invocations, blocks: Mapping[int, Block], graph: CallGraph, facts: Facts
 ) -> Block:
-    """The first candidate that is good, else the one with the best balance of agreement and length."""
+    """The candidate with the best balance of agreement and length; the first good one ends the search."""
     checked = _spread(invoked.flat, CHECKED_INVOCATIONS)
     best: Block = ()
     best_score = -np.inf
     for block in _candidates(invoked, blocks, graph, facts):
         runner = Runner(Program(procedure, graph.terminate, {**blocks, procedure: block}), facts)
-        agrees = float(np.mean([runner.agrees(part[0].row, [event.step for event in part]) for part in checked]))
-        score = agrees - STATEMENT_COST * size(block)
+        agrees = [runner.agrees(invocation[0].row, [event.step for event in invocation]) for invocation in checked]
+        agreement = float(np.mean(agrees))
+        score = agreement - STATEMENT_COST * size(block)
         if score > best_score:
             best, best_score = block, score
-            if agrees >= GOOD_AGREEMENT:
+            if agreement >= GOOD_AGREEMENT:
                 break
     return best
 
 
 def _candidates(invoked: Invocations, blocks: Mapping[int, Block], graph: CallGraph, facts: Facts) -> Iterator[Block]:
     """Blocks to choose from, the most readable kind first."""
+    # The flat view writes callees out, which have no blocks yet if they are being extracted themselves.
     recursive = any(callee not in blocks for callee in _callees(invoked, graph))
+    callees = () if recursive else _callees(invoked, graph, OFTEN_CALLED)
+    written_out = {callee: expanded(blocks[callee], blocks, graph.terminate) for callee in callees}
+
+    @cache
+    def events(own: bool) -> Table:
+        return table(_spread(invoked.own if own else invoked.flat, STUDIED_INVOCATIONS), facts, frame=own)
+
     tried: set[Block] = set()
-    hopeless: set[bool] = set()
+    hopeless_views: set[bool] = {False} if recursive else set()
     for rare in RARE_SHARES:
-        for own in (True,) if recursive else (False, True):
-            if own in hopeless:
+        for own in (False, True):
+            if own in hopeless_views:
                 continue
-            events = table(_spread(invoked.own if own else invoked.flat, STUDIED_INVOCATIONS), facts, frame=own)
-            callees = () if own else _callees(invoked, graph, OFTEN_CALLED)
-            written_out = {callee: expanded(blocks[callee], blocks, graph.terminate) for callee in callees}
-            block = structured(events, written_out, rare, own)
+            block = structured(events(own), {} if own else written_out, rare, own)
             if block is None:
-                # If less is left aside there is more to do, so there will be no program either.
-                hopeless.add(own)
+                # The next round leaves fewer invocations aside and so demands more: it would find nothing either.
+                hopeless_views.add(own)
             elif block not in tried:
                 tried.add(block)
                 yield block
-    events = table(_spread(invoked.own, STUDIED_INVOCATIONS), facts, frame=True)
     for leaves in LIST_LEAVES:
-        yield listed(events, leaves)
+        yield listed(events(True), leaves)
 
 
 def structured(
     events: Table, callees: Mapping[int, Block], rare: float, own: bool = False, block_limit: int | None = None
 ) -> Block | None:
-    """A structured program for the usual invocations, if there is a small one.
+    """A structured program for the usual invocations; None if the search finds no small one.
 
     Args:
         events: what the program has to do.
@@ -176,14 +184,15 @@ def structured(
         own: whether the events are the procedure's own steps, among them calls.
         block_limit: of the search (`synthesise`).
     """
-    finest = OWN_MEMORY if own else MEMORIES[-1]
-    comparisons = choose_comparisons(events, memories_of(events, finest))
+    memories = OWN_MEMORIES if own else FLAT_MEMORIES
+    comparisons = choose_comparisons(events, memories_of(events, memories[-1]))
     asked_by_callees = {part.test for block in callees.values() for part in literals_of(block)}
     comparisons += [
         test for test in sorted(asked_by_callees) if test not in comparisons and test.feature in events.features
     ]
-    demands = _demands(events, comparisons, rare, own)
-    if demands is None:
+    keys = _coarsest_keys(events, memories, comparisons)
+    demands = None if keys is None else demands_of(keys, events, comparisons, rare)
+    if demands is None or len(demands.wanted) > MOST_SITUATIONS:
         return None
     library = [
         Fragment((Step(call_step(callee, events.terminate)),), meaning)
@@ -193,55 +202,65 @@ def structured(
     return synthesise(demands, library, block_limit=block_limit)
 
 
-def _demands(events: Table, comparisons: list[Comparison], rare: float, own: bool) -> Demands | None:
-    """What a program has to do, with the coarsest memory that explains it; None if no small program can."""
-    keys = situation_keys(events, OWN_MEMORY if own else MEMORIES[-1], comparisons)
-    finest_consistency = consistency(keys, events)
+def _coarsest_keys(
+    events: Table, memories: Sequence[Memory], comparisons: Sequence[Comparison]
+) -> Sequence[object] | None:
+    """The situations with the coarsest memory that does about as well as the finest; None if that one does badly.
+
+    Args:
+        events: what was done.
+        memories: from coarse to fine.
+        comparisons: those whose outcomes are part of a situation.
+    """
+    finest = situation_keys(events, memories[-1], comparisons)
+    finest_consistency = consistency(finest, events)
     if finest_consistency < HOPELESS_CONSISTENCY:
         return None
-    for memory in MEMORIES:
-        coarse = situation_keys(events, memory, comparisons)
-        if consistency(coarse, events) >= finest_consistency - CONTRADICTED_SHARE:
-            keys = coarse
-            break
-    demands = demands_of(keys, events, comparisons, rare)
-    return demands if len(demands.wanted) <= MOST_SITUATIONS else None
+    for memory in memories[:-1]:
+        keys = situation_keys(events, memory, comparisons)
+        if consistency(keys, events) >= finest_consistency - CONTRADICTED_SHARE:
+            return keys
+    return finest
 
 
 def listed(events: Table, leaves: int) -> Block:
-    """A loop around a list of conditions, one for each step: for procedures without a structure that we can find.
+    """A loop around a list of conditions, one for each step, for procedures in which no structure was found.
 
     Args:
         events: a procedure's own steps.
         leaves: size of the decision trees that the conditions come from.
     """
-    first = {invocation[0].step for invocation in events.invocations}
     steps = np.array(events.steps)
-    left = events.features[COUNTER] > 0 if len(first) == 1 else np.ones(len(steps), dtype=bool)
-    prefix: Block = (Step(first.pop()),) if len(first) == 1 else ()
-    if not left.any():
+    remaining = np.ones(len(steps), dtype=bool)
+    prefix: Block = ()
+    firsts = {invocation[0].step for invocation in events.invocations}
+    if len(firsts) == 1 and events.terminate not in firsts:
+        prefix = (Step(firsts.pop()),)
+        remaining = events.features[COUNTER] > 0
+    if not remaining.any():
         return prefix
     names = list(events.features)
     columns = np.column_stack(list(events.features.values()))
 
     def condition(answers: Bool[np.ndarray, "E"]) -> Condition:
-        return learn_condition(names, columns[left], answers[left], leaves)
+        # A condition is only asked if none before it has decided, so it learns from the remaining events.
+        return learn_condition(names, columns[remaining], answers[remaining], leaves)
 
-    going = condition(steps != events.terminate)
-    left &= steps != events.terminate
+    goes_on = condition(steps != events.terminate)
+    remaining &= steps != events.terminate
     # The rarest step is asked for first and the most frequent one is the last `else`, which needs no condition.
-    order = [step for step, _ in reversed(Counter(steps[left].tolist()).most_common())]
+    order = [step for step, _ in reversed(Counter(steps[remaining].tolist()).most_common())]
     branches: list[tuple[Condition, Block]] = []
     for step in order[:-1]:
         branches.append((condition(steps == step), (Step(step),)))
-        left &= steps != step
+        remaining &= steps != step
     body: Block = tuple(Step(step) for step in order[-1:])
     for asked, then in reversed(branches):
         body = (If(asked, then, body),)
-    return (*prefix, While(going, body)) if body else prefix
+    return (*prefix, While(goes_on, body)) if body else prefix
 
 
-def _spread(parts: list[Invocation], count: int) -> list[Invocation]:
+def _spread(invocations: list[Invocation], count: int) -> list[Invocation]:
     """At most `count` of the invocations that are not empty, at equal distances."""
-    parts = [part for part in parts if part]
-    return parts[:: max(1, -(-len(parts) // count))]
+    nonempty = [invocation for invocation in invocations if invocation]
+    return nonempty[:: max(1, -(-len(nonempty) // count))]

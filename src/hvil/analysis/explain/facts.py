@@ -56,6 +56,7 @@ class Facts:
 
     def comparison(self, test: Comparison) -> Compiled:
         """Compile one comparison."""
+        # The search asks millions of times: each form of a feature has a function of its own, over plain lists.
         threshold = test.threshold
         if test.feature.startswith(LAST_IS):
             wanted = self._steps.get(test.feature.removeprefix(LAST_IS), NO_STEP)

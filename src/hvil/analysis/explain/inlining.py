@@ -14,7 +14,8 @@ def inlined(program: Program) -> Program:
         if callee is None:
             return program
         body = {callee: program.blocks[callee]}
-        blocks = {h: expanded(block, body, program.terminate) for h, block in program.blocks.items() if h != callee}
+        others = ((procedure, block) for procedure, block in program.blocks.items() if procedure != callee)
+        blocks = {procedure: expanded(block, body, program.terminate) for procedure, block in others}
         program = reachable(replace(program, blocks=blocks))
 
 

@@ -12,6 +12,9 @@ from hvil.analysis.explain.program import NO_STEP, call_step
 from hvil.machine.callgraph import CallGraph
 from hvil.machine.steps import Steps
 
+Signature = tuple[tuple[int, int], ...]
+"""A stack: the procedure and the last choice of each frame."""
+
 
 class Event(NamedTuple):
     """A step of an invocation, and what came before it."""
@@ -20,8 +23,11 @@ class Event(NamedTuple):
     """The observation that it was taken at."""
     step: int
     """An action, ∅ or a call, as `program` numbers them."""
-    signature: tuple[tuple[int, int], ...]
-    """Procedure and last choice of the frames right after the action before, from the invocation's own frame up."""
+    signature: Signature = ()
+    """In a flat invocation, the stack as the invocation's previous action left it, from the invocation's own frame up.
+
+    It is empty before the first action of the invocation. Nobody asks for it in an invocation's own steps.
+    """
 
 
 Invocation = list[Event]
@@ -33,7 +39,7 @@ class Invocations(NamedTuple):
     own: list[Invocation]
     """Its own steps: actions and calls."""
     flat: list[Invocation]
-    """The actions of it and of everything it called."""
+    """The actions of it and of everything it called, and its own ∅."""
 
 
 def invocations(steps: Steps, graph: CallGraph) -> dict[int, Invocations]:
@@ -58,7 +64,7 @@ class _Frame:
 def _add_episode(by_procedure: dict[int, Invocations], steps: Iterable[tuple[int, int]], graph: CallGraph) -> None:
     """Add the invocations of one episode, whose steps are given by row and choice."""
     stack: list[_Frame] = []
-    signature: tuple[tuple[int, int], ...] = ()
+    signature: Signature = ()  # of the whole stack, after the last action
 
     def call(procedure: int) -> None:
         frame = _Frame(procedure)
@@ -70,19 +76,18 @@ def _add_episode(by_procedure: dict[int, Invocations], steps: Iterable[tuple[int
     call(graph.root)
     for row, choice in steps:
         frame = stack[-1]
-        own_signature = signature[len(stack) - 1 :]
         if choice == graph.terminate:
-            frame.own.append(Event(row, graph.terminate, own_signature))
-            frame.flat.append(Event(row, graph.terminate, own_signature if frame.flat else ()))
+            frame.own.append(Event(row, graph.terminate))
+            frame.flat.append(Event(row, graph.terminate, signature[len(stack) - 1 :] if frame.flat else ()))
             stack.pop()
             continue
         frame.last = choice
         if choice > graph.terminate:
             callee = graph.calls[frame.procedure][choice - graph.terminate - 1]
-            frame.own.append(Event(row, call_step(callee, graph.terminate), own_signature))
+            frame.own.append(Event(row, call_step(callee, graph.terminate)))
             call(callee)
             continue
-        frame.own.append(Event(row, choice, own_signature))
-        for level, below in enumerate(stack):
-            below.flat.append(Event(row, choice, signature[level:] if below.flat else ()))
+        frame.own.append(Event(row, choice))
+        for level, each in enumerate(stack):
+            each.flat.append(Event(row, choice, signature[level:] if each.flat else ()))
         signature = tuple((each.procedure, each.last) for each in stack)

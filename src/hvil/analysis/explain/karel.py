@@ -1,8 +1,8 @@
 """An extracted program in the Karel language, where the behaviour fits it.
 
-Karel has no procedures and no counters, and its conditions ask one predicate each. So calls are written out; where a
-condition needs more, the whole behaviour is searched once more for a program that needs no more. What comes out is
-run by Karel's own interpreter and compared with the policy.
+Karel has no procedures and no counters, and its conditions ask one predicate each. So calls are written out. A search
+over the whole behaviour then gives further programs, for the case that the extracted one asks more. Karel's own
+interpreter runs each of them, and the one that agrees most with the policy is the answer.
 """
 
 from collections.abc import Iterator
@@ -62,10 +62,10 @@ def karel_source(
     Raises:
         InputError: the task is not Karel, or the behaviour does not fit the language.
     """
-    karel = check_karel(task)
+    karel_task = check_karel(task)
     best: KarelSource | None = None
     for candidate in _candidates(program, words, graph, evidence):
-        measured = _measured(print_program(candidate), evidence, karel)
+        measured = _measured(print_program(candidate), evidence, karel_task)
         if best is None or measured.policy_agreement > best.policy_agreement:
             best = measured
         if best.policy_agreement == 1:
@@ -75,7 +75,7 @@ def karel_source(
     if best.policy_agreement < FITTING_AGREEMENT:
         raise InputError(
             "the behaviour does not fit the Karel language: the closest small program agrees with the policy on only "
-            f"{best.policy_agreement:.1%} of {len(evidence.measure):,} roll-outs"
+            f"{best.policy_agreement:.1%} of {len(evidence.measured):,} roll-outs"
         )
     return best
 
@@ -85,8 +85,8 @@ def _candidates(program: tree.Program, words: Vocabulary, graph: CallGraph, evid
     translated = translate(tree.expanded(program.blocks[program.root], program.blocks, program.terminate), words)
     if translated is not None:
         yield translated
-    everything = invocations(evidence.study.steps, graph)[graph.root].flat
-    events = table(everything, Facts(words, evidence.study.observations), frame=False)
+    studied = evidence.studied
+    events = table(invocations(studied.steps, graph)[graph.root].flat, Facts(words, studied.observations), frame=False)
     tried = {translated}
     # Exact programs first: nothing here refines conditions afterwards, so what is left aside would stay wrong.
     for rare in reversed(RARE_SHARES):
@@ -117,6 +117,7 @@ def _statement(statement: tree.Statement, words: Vocabulary) -> Statement | None
     if isinstance(statement, tree.Step):
         return Action(ACTIONS[statement.step]) if statement.step < len(ACTIONS) else None
     inner = [_block(part, words) for part in tree.bodies(statement)]
+    # Karel has no empty bodies; only an `else` may be missing, as an empty block.
     if not inner or not inner[0] or inner[-1] is None:
         return None
     if isinstance(statement, tree.For):
@@ -134,6 +135,7 @@ def _statement(statement: tree.Statement, words: Vocabulary) -> Statement | None
         return While(first, inner[0]) if len(conditions) == 1 else None
     if len(conditions) == 1:
         return If(first, inner[0], inner[1] or None)
+    # Several conditions become nested ifs, which works only without an `else`.
     if inner[1]:
         return None
     nested = inner[0]
@@ -144,6 +146,7 @@ def _statement(statement: tree.Statement, words: Vocabulary) -> Statement | None
 
 
 def _condition(part: tree.Literal, words: Vocabulary) -> Condition | None:
+    # The quantities of a Karel task are its observations, in the same order.
     names = [quantity.name for quantity in words.quantities]
     if part.test.feature not in names:
         return None
@@ -155,7 +158,7 @@ def _condition(part: tree.Literal, words: Vocabulary) -> Condition | None:
 
 def _measured(source: str, evidence: Evidence, task: KarelTask) -> KarelSource:
     """The source with the shares of grids on which it does what the policy does, and what the teacher does."""
-    program, traces = parse(source), evidence.measure
+    program, traces = parse(source), evidence.teacher
     with_policy = with_teacher = 0
     for i in range(len(traces)):
         run = execute(program, task.reset_options(traces, i)["world"])
@@ -170,7 +173,10 @@ def _measured(source: str, evidence: Evidence, task: KarelTask) -> KarelSource:
 
 
 def _same(done: list[int], outcome: Outcome, wanted: list[int], terminate: int) -> bool:
-    """Whether a run is the policy's episode: to its end, to the crash, or to where it was given up."""
+    """Whether a run is the policy's episode: to its end, to where it was given up, or to the crash.
+
+    The action that crashes stands in the episode, but not in the run.
+    """
     if wanted[-1] == terminate:
         return outcome == Outcome.FINISHED and done == wanted[:-1]
     if wanted[-1] == CUT:

@@ -14,7 +14,7 @@ def with_for_loops(program: Program, words: Vocabulary) -> Program:
 
 
 def _with_for_loops(block: Block, words: Vocabulary) -> Block:
-    """Only the statements of the block itself: inside others the counter at the start is not certain."""
+    """The block with its own loops replaced; loops inside other statements stay, as their counter is not certain."""
     result: list[Statement] = []
     counter: int | None = 0
     for statement in block:
@@ -26,7 +26,10 @@ def _with_for_loops(block: Block, words: Vocabulary) -> Block:
 
 
 def _counting_loop(statement: Statement, counter: int, words: Vocabulary) -> For | None:
-    """The statement as `for`, if it is a `while` that only asks how far the counter has come."""
+    """The statement as `for`, if it is a `while` that only asks how far the counter has come.
+
+    `counter` is the number of steps before the loop.
+    """
     if not isinstance(statement, While) or len(statement.condition.clauses) != 1:
         return None
     clause = statement.condition.clauses[0]
@@ -37,7 +40,7 @@ def _counting_loop(statement: Statement, counter: int, words: Vocabulary) -> For
     if feature is None or feature.left != COUNTER:
         return None
     # The condition says `not counter − factor · right > threshold`.
-    # So the loop goes on while counter < factor · right + bound.
+    # So the loop goes on until it has taken at least factor · right + bound steps itself.
     bound = math.floor(clause[0].test.threshold) + 1 - counter
     rounds = -(-bound // steps_a_round)
     if not feature.right:

@@ -4,7 +4,7 @@
 numbered, and sets of situations are bit masks: bit i stands for situation i.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from hvil.analysis.explain.program import Block, Comparison, Condition, If, Statement, Step, While
@@ -62,7 +62,7 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def union(images: Sequence[int], mask: int) -> int:
+def union(images: Sequence[int] | Mapping[int, int], mask: int) -> int:
     """The union of the images of a set's situations."""
     # The search spends most of its time here: `bits` written out is faster than the generator.
     result = 0
@@ -98,7 +98,7 @@ def sequence_meaning(first: Meaning, second: Meaning) -> Meaning:
     return Meaning(images=tuple(images), fails=fails, idle=first.idle & second.idle)
 
 
-def choice_meaning(true: int, then: Meaning, otherwise: Meaning) -> Meaning:
+def branch_meaning(true: int, then: Meaning, otherwise: Meaning) -> Meaning:
     """The meaning of `if` with an `else`; `true` are the situations in which the condition holds."""
     images = tuple(
         a if true >> i & 1 else b for i, (a, b) in enumerate(zip(then.images, otherwise.images, strict=True))
@@ -134,16 +134,17 @@ def _may_reach(bad: int, true: int, body: Meaning) -> int:
 
 
 def _closure(reach: dict[int, int], going: int) -> dict[int, int]:
-    """For each situation of a loop, all that any number of rounds may lead to."""
+    """For each situation in which a loop goes on, all that one or more rounds may lead to.
+
+    Args:
+        reach: for each of them, what one round may lead to; it is changed.
+        going: the same situations as a set.
+    """
     changed = True
     while changed:
         changed = False
         for i, image in reach.items():
-            grown, inner = image, image & going
-            while inner:
-                low = inner & -inner
-                grown |= reach[low.bit_length() - 1]
-                inner ^= low
+            grown = image | union(reach, image & going)
             if grown != image:
                 reach[i] = grown
                 changed = True
@@ -171,13 +172,13 @@ def _statement_meaning(demands: Demands, statement: Statement) -> Meaning | None
         if isinstance(statement, While):
             body = meaning_of(demands, statement.body)
             return None if body is None else loop_meaning(true, body, demands.everything)
-        then, otherwise = meaning_of(demands, statement.then), meaning_of(demands, statement.otherwise)
-        return None if then is None or otherwise is None else choice_meaning(true, then, otherwise)
+        then, otherwise = (meaning_of(demands, block) for block in (statement.then, statement.otherwise))
+        return None if then is None or otherwise is None else branch_meaning(true, then, otherwise)
     return None
 
 
 def _truth_of(demands: Demands, condition: Condition) -> int | None:
-    """The situations in which a condition holds."""
+    """The situations in which a condition holds; None if it asks a test that the demands do not have."""
     result = 0
     for clause in condition.clauses:
         true = demands.everything

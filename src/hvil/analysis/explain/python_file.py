@@ -33,6 +33,7 @@ def python_file(explanation: Explanation) -> str:
             '("$ACTIONS",)': repr(words.actions),
             '("$PROCEDURES",)': repr(tuple(dict.fromkeys(procedures))),
             "        # $QUANTITIES": _quantities(words),
+            # A file has two empty lines between functions, the printed text has one.
             "# $PROGRAM": explanation.source.replace("\n\n", "\n\n\n").rstrip("\n"),
         },
     )

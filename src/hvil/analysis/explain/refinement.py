@@ -13,16 +13,16 @@ from jaxtyping import Bool, Float
 
 from hvil.analysis.explain.conditions import learn_conditions
 from hvil.analysis.explain.evidence import Recording
-from hvil.analysis.explain.execution import Asked, Path, Runner, Site, agreement
+from hvil.analysis.explain.execution import Path, Question, Runner, Site, agreement
 from hvil.analysis.explain.facts import Facts, Moments
 from hvil.analysis.explain.program import Block, Condition, If, Program, While, bodies, with_bodies
 
 ROUNDS = 8
 """Conditions that are made exact, at most; more rounds did not help on bubble sort (docs/explain.md)."""
-EPISODES = 600
+SAMPLED_EPISODES = 600
 """Episodes of each kind, agreeing and not, that a round looks at: enough to see what happens once in a hundred."""
 WORTHWHILE = 0.001
-"""A longer condition must make the program agree on this share of the episodes more: two of the usual 2,000."""
+"""A longer condition must raise the share of episodes that agree by this much: two of the usual 2,000."""
 ENOUGH_AGREEMENT = 0.999
 """Agreement beyond which there is no worthwhile gain left."""
 
@@ -52,14 +52,15 @@ def refine(program: Program, facts: Facts, recording: Recording) -> Program:
 
 
 class _Questions(NamedTuple):
-    """Questions to conditions, each with the number of episodes that its own stands for."""
+    """Questions to conditions, with their weights."""
 
-    asked: list[Asked]
+    asked: list[Question]
     weights: list[float]
+    """The number of episodes that are represented by the question's episode, which is one of a sample."""
 
     def at(self, runner: Runner, site: Site) -> "_Questions":
         """The questions to one condition."""
-        here = [i for i, question in enumerate(self.asked) if runner.code.sites[question.site] == site]
+        here = [i for i, question in enumerate(self.asked) if runner.code.sites[question.condition] == site]
         return _Questions([self.asked[i] for i in here], [self.weights[i] for i in here])
 
 
@@ -68,29 +69,29 @@ def _questions(runner: Runner, recording: Recording, agrees: Bool[np.ndarray, "N
     result = _Questions([], [])
     actions = recording.emitted.tolist()
     for episodes in (np.flatnonzero(agrees), np.flatnonzero(~agrees)):
-        sample = episodes[:: max(1, -(-len(episodes) // EPISODES))]
+        sample = episodes[:: max(1, -(-len(episodes) // SAMPLED_EPISODES))]
         for i in sample.tolist():
-            first, last = recording.row_offsets[i : i + 2].tolist()
-            asked = runner.asked(first, actions[first:last])
+            first, end = recording.row_offsets[i : i + 2].tolist()
+            asked = runner.questions(first, actions[first:end])
             result.asked.extend(asked)
             result.weights.extend([len(episodes) / len(sample)] * len(asked))
     return result
 
 
 def _worst_site(runner: Runner, questions: _Questions, given_up: set[Site]) -> Site | None:
-    """The condition that gives the most wrong answers."""
+    """The condition with the most wrong answers among those not given up; None if no answer is wrong."""
     wrong: dict[Site, float] = {}
     for question, weight in zip(questions.asked, questions.weights, strict=True):
-        site = runner.code.sites[question.site]
+        site = runner.code.sites[question.condition]
         if site in given_up:
             continue
-        if runner.conditions[question.site](question.row, question.counter, question.last) != question.answer:
+        if runner.conditions[question.condition](question.row, question.counter, question.last) != question.answer:
             wrong[site] = wrong.get(site, 0.0) + weight
     return max(wrong, key=lambda site: wrong[site]) if wrong else None
 
 
 def _conditions(facts: Facts, questions: _Questions) -> list[Condition]:
-    """Conditions that answer these questions better and better."""
+    """Conditions for these questions, each longer than the one before it, with fewer wrong answers."""
     moments = Moments(
         rows=np.array([question.row for question in questions.asked], dtype=np.int64),
         counters=np.array([question.counter for question in questions.asked], dtype=np.int64),

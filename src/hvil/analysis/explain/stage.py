@@ -1,4 +1,4 @@
-"""The runtime of a program's text: frames of procedures, names that change with every step, and a guard.
+"""The runtime of a program's text: frames of procedures, names that change with every step, a guard against idle loops.
 
 A program is Python functions without arguments. Actions and procedures are called by name, and conditions read names
 (`front_is_clear`, `counter`, `last`). A `Stage` gives these names their values in the namespace of the program. What an
@@ -27,7 +27,7 @@ class Ended(Exception):
 
 
 class Stuck(Ended):
-    """The program does nothing for ever."""
+    """The program does nothing for ever, or calls procedures without end."""
 
 
 @runtime_checkable
@@ -67,7 +67,10 @@ class Stage:
         self._world, self._idle = world, 0
         self._frames.clear()
         self._namespace.update(world.observed())
-        self._root()
+        try:
+            self._root()
+        except RecursionError as error:
+            raise Stuck from error
 
     def tick(self) -> None:
         """Count something that was done without an action; raises `Stuck` if it was too much."""
@@ -144,7 +147,7 @@ class Live:
         self._observation, _ = self._environment.reset(seed=seed)
         self._taken = 0
         try:
-            # The functions of a file are compiled already, so that their loops cannot be made to tick as in `text`.
+            # The functions of a file are compiled already: their loops cannot be made to tick as in `text`.
             sys.settrace(stage.trace)
             stage.play(self)
         except Ended:

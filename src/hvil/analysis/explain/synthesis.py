@@ -1,7 +1,7 @@
-"""The smallest structured program that meets some demands: a bottom-up search over blocks, up to their meaning.
+"""Searches for the smallest structured program that meets some demands.
 
-Blocks are made of smaller blocks, in the order of their size. Of all blocks with the same meaning only the first, a
-smallest one, is remembered; that is why few remain. Noise and exact conditions are left to `refinement`.
+The search makes blocks of smaller blocks, in the order of their size. Of all blocks with the same meaning it remembers
+only the first, a smallest one, so few remain. Noise is left to `demands`, exact conditions are left to `refinement`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from hvil.analysis.explain.meaning import (
     Fragment,
     Meaning,
     bits,
-    choice_meaning,
+    branch_meaning,
     empty_meaning,
     loop_meaning,
     sequence_meaning,
@@ -26,7 +26,7 @@ SIZE_LIMIT = 8
 BLOCK_LIMIT = 12_000
 """Blocks of different meanings after which the search gives up."""
 PROOF_BLOCKS = 1_500
-"""The search goes on after its first program, to prove that none is smaller, only up to this many blocks.
+"""After its first program the search goes on, to prove that none is smaller, only up to this many blocks.
 
 A level of the search is several times larger than the one before, so the proof can cost far more than the program."""
 PAIR_STARTS = 60
@@ -35,15 +35,16 @@ PAIR_STARTS = 60
 Each is combined with `PROOF_BLOCKS` blocks, so that the last attempt looks at no more than 90,000 programs."""
 
 
-class Goal(NamedTuple):
-    """Steps that every program can begin with, and the situations that they lead to."""
+class Opening(NamedTuple):
+    """Steps that a program can begin with, whatever comes after them."""
 
     prefix: Block
     starts: int
+    """The situations that the prefix leads to, in which the rest of the program starts."""
 
 
-class Solution(NamedTuple):
-    """A program that meets the demands, and its number of statements."""
+class SizedBlock(NamedTuple):
+    """A block and its number of statements."""
 
     size: int
     block: Block
@@ -88,13 +89,17 @@ class _Search:
         self.statements: list[list[Fragment]] = [[]]
         self.blocks: list[list[Fragment]] = [[]]
         self.meanings: set[tuple[tuple[int, ...], int]] = {(empty_meaning(demands).images, 0)}
-        self.goals = self._goals()
-        self.best: Solution | None = None
+        self.openings = self._openings()
+        self.best: SizedBlock | None = None
+        """The smallest program so far that meets the demands."""
 
-    def _goals(self) -> list[Goal]:
-        """What every program can begin with: calls and steps that are right wherever an invocation may begin."""
-        goals = {self.demands.starts: Goal((), self.demands.starts)}
-        pending = list(goals.values())
+    def _openings(self) -> list[Opening]:
+        """All openings, the shortest first: calls and steps that are right wherever an invocation may have come to.
+
+        Of the openings that lead to the same situations, only the first is kept.
+        """
+        openings = {self.demands.starts: Opening((), self.demands.starts)}
+        pending = list(openings.values())
         for prefix, starts in pending:
             if len(prefix) == self.size_limit:
                 break
@@ -106,16 +111,17 @@ class _Search:
                 (step,) = wanted
                 options.append(Fragment((Step(step),), step_meaning(self.demands, step)))
             for block, meaning in options:
-                goal = Goal(prefix + block, union(meaning.images, starts))
-                if goal.starts not in goals:
-                    goals[goal.starts] = goal
-                    pending.append(goal)
-        return sorted(goals.values(), key=lambda goal: len(goal.prefix))
+                opening = Opening(prefix + block, union(meaning.images, starts))
+                if opening.starts not in openings:
+                    openings[opening.starts] = opening
+                    pending.append(opening)
+        return sorted(openings.values(), key=lambda opening: len(opening.prefix))
 
     def run(self) -> Block | None:
-        for goal in self.goals:
-            if not goal.starts & ~self.ends:
-                return goal.prefix
+        """Look at blocks of growing size until a program is good enough or a limit is reached."""
+        for opening in self.openings:
+            if not opening.starts & ~self.ends:
+                return opening.prefix
         for size in range(1, self.size_limit + 1):
             self.statements.append([])
             self.blocks.append([])
@@ -130,7 +136,10 @@ class _Search:
         return None if self.best is None else self.best.block
 
     def _is_done(self, size: int) -> bool:
-        """Whether the best program is the smallest, or a proof of that would take too long."""
+        """Whether the best program is the smallest, or a proof of that would take too long.
+
+        All programs up to this size have been seen, so one that is larger by one statement is a smallest one.
+        """
         return self.best is not None and (self.best.size <= size + 1 or len(self.meanings) > PROOF_BLOCKS)
 
     def _fragments(self, size: int) -> Iterator[Fragment]:
@@ -149,12 +158,12 @@ class _Search:
 
     def _wrapped(self, size: int) -> Iterator[Fragment]:
         """`if` without `else`, and `while`."""
-        idle = empty_meaning(self.demands)
+        nothing = empty_meaning(self.demands)
         for inner in self.blocks[size - 1]:
             acts = self._acts(inner)
             for condition, true in self.conditions:
                 if acts & true:
-                    yield Fragment((If(condition, inner.block),), choice_meaning(true, inner.meaning, idle))
+                    yield Fragment((If(condition, inner.block),), branch_meaning(true, inner.meaning, nothing))
                     yield Fragment((While(condition, inner.block),), loop_meaning(true, inner.meaning, self.everything))
 
     def _branches(self, size: int) -> Iterator[Fragment]:
@@ -167,7 +176,7 @@ class _Search:
                     acts_otherwise = self._acts(otherwise)
                     for condition, true in useful:
                         if acts_otherwise & ~true:
-                            meaning = choice_meaning(true, then.meaning, otherwise.meaning)
+                            meaning = branch_meaning(true, then.meaning, otherwise.meaning)
                             yield Fragment((If(condition, then.block, otherwise.block),), meaning)
 
     def _acts(self, fragment: Fragment) -> int:
@@ -185,17 +194,17 @@ class _Search:
         self.blocks[size].append(fragment)
         if len(fragment.block) == 1:
             self.statements[size].append(fragment)
-        for goal in self.goals:
-            total = size + len(goal.prefix)
+        for opening in self.openings:
+            total = size + len(opening.prefix)
             if self.best is not None and total >= self.best.size:
                 break
-            if self._reaches_end(goal.starts, meaning):
-                self.best = Solution(total, goal.prefix + fragment.block)
+            if self._reaches_end(opening.starts, meaning):
+                self.best = SizedBlock(total, opening.prefix + fragment.block)
             elif self.best is None or total + 1 < self.best.size:
-                # Many programs end with a loop. To try the block as its body is cheap, and saves a level of the search.
+                # Many programs end with a loop. Trying the block as its body is cheap and saves a level of the search.
                 for condition, true in self.conditions:
-                    if acts & true & goal.starts and self._loop_reaches_end(goal.starts, true, meaning):
-                        self.best = Solution(total + 1, (*goal.prefix, While(condition, fragment.block)))
+                    if acts & true & opening.starts and self._loop_reaches_end(opening.starts, true, meaning):
+                        self.best = SizedBlock(total + 1, (*opening.prefix, While(condition, fragment.block)))
                         break
 
     def _reaches_end(self, starts: int, meaning: Meaning) -> bool:
@@ -216,18 +225,20 @@ class _Search:
     def _try_pairs(self) -> None:
         """Combine a statement with a small block: programs larger than any that the search has come to."""
         sized = [(size, fragment) for size, level in enumerate(self.blocks) for fragment in level]
-        beginnings: dict[int, Solution] = {}
-        for goal in self.goals:
+        beginnings: dict[int, SizedBlock] = {}  # by the situations that they lead to
+        for opening in self.openings:
             for size, fragment in sized:
                 if len(beginnings) == PAIR_STARTS:
                     break
-                if len(fragment.block) == 1 and not goal.starts & fragment.meaning.fails:
-                    image = union(fragment.meaning.images, goal.starts)
-                    beginnings.setdefault(image, Solution(size + len(goal.prefix), goal.prefix + fragment.block))
+                if len(fragment.block) == 1 and not opening.starts & fragment.meaning.fails:
+                    image = union(fragment.meaning.images, opening.starts)
+                    beginnings.setdefault(
+                        image, SizedBlock(size + len(opening.prefix), opening.prefix + fragment.block)
+                    )
         for image, beginning in beginnings.items():
             for size, fragment in sized[:PROOF_BLOCKS]:
                 total = beginning.size + size
                 if self.best is not None and total >= self.best.size:
                     break
                 if self._reaches_end(image, fragment.meaning):
-                    self.best = Solution(total, beginning.block + fragment.block)
+                    self.best = SizedBlock(total, beginning.block + fragment.block)

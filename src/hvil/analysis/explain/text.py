@@ -1,6 +1,6 @@
-"""Measures a program by its text: it is run along recorded episodes as it is printed, on the stage of written files.
+"""Measures a program by its text: runs it along recorded episodes, as it is printed, on the stage of written files.
 
-Letters: N episodes, R observations of all episodes together.
+Letters: N episodes, R rows (the observations of all episodes together), D numbers of an observation.
 """
 
 import ast
@@ -19,7 +19,7 @@ _TICK = "_tick"
 
 
 class _TickingLoops(ast.NodeTransformer):
-    """Makes every round of a `while` tick, so that the stage can stop a loop that does nothing for ever."""
+    """Makes every round of a `while` tick, because the stage must be able to stop a loop that does nothing for ever."""
 
     def visit_While(self, node: ast.While) -> ast.AST:
         self.generic_visit(node)
@@ -77,14 +77,14 @@ class TextProgram:
         emitted: Int[np.ndarray, "R"],
     ) -> Bool[np.ndarray, "N"]:
         """In which episodes the text does exactly what was emitted at each row, including ∅ at the end."""
-        values = self._words.rows(observations)
-        ends, flat = row_offsets.tolist(), emitted.tolist()
-        episodes = (_RecordedEpisode(values, a, flat[a:b]) for a, b in itertools.pairwise(ends))
+        values = self._words.typed_values(observations)
+        actions, bounds = emitted.tolist(), itertools.pairwise(row_offsets.tolist())
+        episodes = (_RecordedEpisode(values, first, actions[first:end]) for first, end in bounds)
         return np.array([self._agrees(episode) for episode in episodes], dtype=bool)
 
     def _agrees(self, episode: _RecordedEpisode) -> bool:
         if episode.wanted == CUT:
-            return True
+            return True  # the episode has no action that could differ
         try:
             self._stage.play(episode)
         except Stuck:

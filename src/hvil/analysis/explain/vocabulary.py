@@ -30,7 +30,7 @@ MOST_COLUMNS = 64
 """Observations with more unnamed columns, such as images, are not explained: no reader could tell the names apart."""
 
 FILE_NAMES = {"find_task", "main", "np", "observation", "observe", "sys"}
-"""Names that the file of `python_file` uses itself."""
+"""Names in lower case, as all identifiers of a program are, that the file of `python_file` uses itself."""
 _RESERVED = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), COUNTER, LAST, *FILE_NAMES}
 
 
@@ -96,11 +96,11 @@ class Vocabulary:
         squares = {square(q.name): values[q.name] ** 2 for q in self.quantities if q.kind == "count"}
         return values | squares
 
-    def rows(self, observations: Num[np.ndarray, "R D"]) -> dict[str, list[float]]:
+    def typed_values(self, observations: Num[np.ndarray, "R D"]) -> dict[str, list[float]]:
         """Each quantity at each observation, in the type that a program's text meets: truth, float or whole number."""
-        kinds = {"truth": bool, "number": float}
+        types = {"truth": bool, "number": float}
         return {
-            quantity.name: quantity.of(observations).astype(kinds.get(quantity.kind, int)).tolist()
+            quantity.name: quantity.of(observations).astype(types.get(quantity.kind, int)).tolist()
             for quantity in self.quantities
         }
 
@@ -124,6 +124,7 @@ class Vocabulary:
         shared = [part for part in condition.clauses[0] if all(part in clause for clause in condition.clauses)]
         rest = [[part for part in clause if part not in shared] for clause in condition.clauses]
         texts = [self.literal_text(part) for part in shared]
+        # Where a clause is nothing but the shared literals, these alone decide.
         if all(rest):
             options = " or ".join(" and ".join(map(self.literal_text, clause)) for clause in rest)
             texts.append(f"({options})" if texts and len(rest) > 1 else options)
@@ -171,21 +172,22 @@ def vocabulary(graph: CallGraph, task: Task | None, observation_names: Sequence[
     """The words for a policy: the quantities of its task, or one for each of the observation's `width` columns."""
     quantities = () if task is None else task.quantities
     if not quantities:
-        names = observation_names if len(observation_names) == width else [f"observation_{i}" for i in range(width)]
-        quantities = tuple(Quantity(name, f"observation[..., {i}]", "number") for i, name in enumerate(names))
-    words = iter(identifiers([*(q.name for q in quantities), *graph.action_names, *graph.procedures]))
+        columns = observation_names if len(observation_names) == width else [f"observation_{i}" for i in range(width)]
+        quantities = tuple(Quantity(name, f"observation[..., {i}]", "number") for i, name in enumerate(columns))
+    # All names become identifiers at once, since no two of them may be the same.
+    names = iter(identifiers([*(q.name for q in quantities), *graph.action_names, *graph.procedures]))
     return Vocabulary(
-        quantities=tuple(quantity._replace(name=next(words)) for quantity in quantities),
-        actions=tuple(next(words) for _ in graph.action_names),
-        procedures=tuple(next(words) for _ in graph.procedures),
+        quantities=tuple(quantity._replace(name=next(names)) for quantity in quantities),
+        actions=tuple(next(names) for _ in graph.action_names),
+        procedures=tuple(next(names) for _ in graph.procedures),
     )
 
 
 def recognised_kinds(words: Vocabulary, observations: Num[np.ndarray, "R D"]) -> tuple[str, ...]:
-    """The kind of each quantity, where numbers of 0 and 1 are truth values and others may be whole numbers.
+    """The kind of each quantity; a `number` that is only ever 0 or 1 becomes a truth value, or else may become whole.
 
-    Columns of whole numbers are of one kind, and so compared with each other, if they are few. If they are many, most
-    comparisons would mean nothing, and each has a kind of its own.
+    Columns of whole numbers are all of one kind if they are few; then they are compared with each other. If they are
+    many, most comparisons would mean nothing, so each column has a kind of its own.
     """
     columns = {q.name: q.of(observations) for q in words.quantities if q.kind == "number"}
     truths = {name for name, values in columns.items() if np.isin(values, (0, 1)).all()}

@@ -80,7 +80,7 @@ def content(
             "seconds": _finite(facts.seconds),
             "demonstrations": facts.demonstrations,
             "success": int(recorded.success.sum()),
-            "led": on_traces,
+            "on_traces": on_traces,
         },
         "evaluation": {name: _number_or_pair(value) for name, value in facts.evaluation.items()},
         "settings": settings_content(config),

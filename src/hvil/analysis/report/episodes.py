@@ -38,7 +38,8 @@ class Episode(NamedTuple):
     @property
     def actions(self) -> list[int]:
         """What the policy did, without the ∅ at the end."""
-        return [action for action in self.emitted if action != self.teacher[-1]]
+        terminate = self.teacher[-1]
+        return [action for action in self.emitted if action != terminate]
 
     @property
     def choices(self) -> list[int]:

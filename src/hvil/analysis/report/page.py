@@ -25,7 +25,7 @@ def page(content: Mapping[str, Any]) -> str:
         "data": embedded(content),
         "script": script,
     }
-    # One pass over the template, so that nothing inside a part is mistaken for a place to fill.
+    # The template is split before anything is filled in, so a `@@` inside a part is not taken for a placeholder.
     pieces = asset("report.html").split("@@")
     return "".join(parts[piece] if index % 2 else piece for index, piece in enumerate(pieces))
 

@@ -5,11 +5,11 @@ What is known of the run beside its learner comes as `RunFacts`; run directories
 
 from typing import NamedTuple
 
-from hvil.analysis.episodes import Episodes, record
+from hvil.analysis.episodes import record
 from hvil.analysis.explain import Explanation
 from hvil.analysis.report.content import RunFacts, affordable, content, observation_names
 from hvil.analysis.report.distributions import with_distributions
-from hvil.analysis.report.episodes import Episode, each_episode, selected
+from hvil.analysis.report.episodes import each_episode, selected
 from hvil.analysis.report.page import page
 from hvil.analysis.report.pictures import album
 from hvil.data.tasks import Task
@@ -24,8 +24,9 @@ PICTURE_BYTES = 3_000_000
 STEP_BYTES = 1_500_000
 """What pictures and steps may take of a page. A page then stays below 5 MB, small enough to be sent by mail."""
 READABLE_LINES, READABLE_WIDTH, FAITHFUL = 60, 240, 0.5
-"""Of data without a task, a program is shown up to so many lines, characters in a line, and from such an agreement with
-the policy on. Conditions over unnamed columns grow long, and a long or unfaithful program says nothing to a reader."""
+"""If the data come from no task, the page shows a program only if it has at most so many lines, at most so many
+characters in a line, and at least this agreement with the policy. Conditions over unnamed columns grow long, and a long
+or unfaithful program says nothing to a reader."""
 
 
 class Report(NamedTuple):
@@ -63,14 +64,9 @@ def report_page(
         for episode in selected(each_episode(recorded, traces), episodes)
     ]
     shown = affordable(shown, observation_names(facts.config), STEP_BYTES)
-    return _written(facts, recorded, shown, traces, task)
-
-
-def _written(facts: RunFacts, recorded: Episodes, shown: list[Episode], traces: Traces, task: Task | None) -> Report:
     pictures = album(shown, task, traces, PICTURE_BYTES)
-    html = page(content(facts, recorded, shown, pictures, on_traces=task is None))
     return Report(
-        html=html,
+        html=page(content(facts, recorded, shown, pictures, on_traces=task is None)),
         played=len(recorded),
         successes=int(recorded.success.sum()),
         episodes=len(shown),

@@ -29,12 +29,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         const="-",
         help="also give the program in the Karel language: into FILE, or printed",
     )
-    parser.add_argument("--inline", action="store_true", help="write procedures of one use where they are called")
+    parser.add_argument(
+        "--inline", action="store_true", help="write procedures of one use, or of one step, where they are called"
+    )
     parser.add_argument("--procedure", metavar="NAME", help="print only this procedure")
-    parser.add_argument("--rollouts", type=int, default=2000, metavar="N", help="to extract from (default 2000)")
-    parser.add_argument("--fresh", type=int, default=1000, metavar="N", help="others to measure on (default 1000)")
+    parser.add_argument(
+        "--rollouts", type=int, default=2000, metavar="N", help="roll-outs to extract from (default 2000)"
+    )
+    parser.add_argument(
+        "--fresh", type=int, default=1000, metavar="N", help="other roll-outs to measure on (default 1000)"
+    )
     parser.add_argument("--again", action="store_true", help="look for the program even if the run has it already")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the roll-outs' initial states")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="seed of the roll-outs' initial states (default 0)"
+    )
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -48,7 +56,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     loaded = load(args.run)
     if args.procedure is not None:
-        loaded.config.graph.procedure_index(args.procedure)
+        loaded.config.graph.procedure_index(args.procedure)  # refuses an unknown name before the work begins
     if args.seed < 0:
         raise InputError(f"--seed {args.seed}: expected 0 or more")
     with progress_bar("explaining", 100) as bar:

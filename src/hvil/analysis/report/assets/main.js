@@ -52,7 +52,7 @@ function drawSummary(data) {
   share('error_unseen', 'Error on unseen traces', 'bad', evaluation.traces_unseen, '');
   share('rollout_success', 'Successful roll-outs', 'good', null, '');
   if (!cards.length) {
-    const label = facts.led ? 'Traces followed without an error' : 'Successful episodes';
+    const label = facts.on_traces ? 'Traces followed without an error' : 'Successful episodes';
     cards.push([label, `${facts.success} of ${data.played}`, null, 'of those played for this report']);
   }
   const steps = evaluation.php_steps_per_action;
