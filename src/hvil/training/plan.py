@@ -13,7 +13,7 @@ import numpy as np
 from hvil.data.inputs import Inputs, suitable_inputs
 from hvil.data.segments import ROOT
 from hvil.data.settings import DataSettings
-from hvil.data.sources import Data, Source, find_task, is_file
+from hvil.data.sources import Data, Source, address, names_task, task_from_source
 from hvil.data.tasks import Task
 from hvil.data.traces import Annotations, Traces
 from hvil.gate.errors import InputError
@@ -86,10 +86,10 @@ def plan_data(source: Source, given: Mapping[str, Any], earlier: Config | None =
     """
     names = _names(DataSettings)
     values = {} if earlier is None else asdict(earlier.data)
-    if earlier is None and isinstance(source, str) and not is_file(source):
-        values = {name: value for name, value in find_task(source).defaults.items() if name in names}
+    if earlier is None and names_task(source):
+        values = {name: value for name, value in task_from_source(source).defaults.items() if name in names}
     values |= {name: value for name, value in given.items() if name in names}
-    return from_mapping(DataSettings, values | {"source": _address(source)}, "settings")
+    return from_mapping(DataSettings, values | {"source": address(source)}, "settings")
 
 
 def make_plan(
@@ -263,11 +263,6 @@ def _columns(inputs: Inputs) -> str:
     counts = {"one-hot": sum(map(bool, inputs.values)), "standardised": scaled}
     counts["as they are"] = len(inputs.values) - sum(counts.values())
     return ", ".join(f"{count} {how}" for how, count in counts.items() if count)
-
-
-def _address(source: Source) -> str:
-    """The source as the configuration records it: a name or a path, or nothing for traces from Python."""
-    return str(source) if isinstance(source, str) or hasattr(source, "__fspath__") else ""
 
 
 def _names(kind: type) -> set[str]:
