@@ -132,6 +132,17 @@ def test_the_command_shows_its_plan_and_trains_nothing(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize("flags", [["karel:F"], ["log.csv", "--no-baselines"]])
+def test_a_setting_of_a_baseline_is_refused_where_no_baseline_is_trained(
+    flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log(False).to_csv("log.csv", index=False)
+    assert main(["fit", *flags, "--plan", "--units", "8"]) == 2
+    assert "units is a setting of lstm and feedforward and stackrnn, not of hvil" in capsys.readouterr().err
+    assert main(["fit", "log.csv", "--plan", "--units", "8"]) == 0, "here baselines are trained"
+
+
 def test_a_task_suggests_its_defaults_and_a_cell_takes_the_fields() -> None:
     data = load_data("karel:F", DataSettings(source="karel:F", demos=3, test_traces=2), 0)
     suggested = make_plan(data, {})
