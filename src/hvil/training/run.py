@@ -1,8 +1,9 @@
 """A run: a learner with its configuration, in memory or in a directory. `fit` makes runs, `load` opens them.
 
-The directory holds `config.json`, `model.safetensors`, `checkpoint/`, `metrics.jsonl`, `evaluation.json` and, if asked
-for, `explanation.json` and `report.html`. A run whose traces came from Python also holds them (`traces.npz`,
-`test.npz`, `validation.npz`).
+The training writes `config.json`, `model.safetensors`, `checkpoint/`, `metrics.jsonl` and, if asked for,
+`tensorboard/`. `Run.explain` writes `explanation.json`, `Run.report` writes `report.html`. The command line adds
+`evaluation.json`; for data of one's own also `baselines.json` and a run directory for each baseline. A run whose traces
+came from Python holds these too (`traces.npz`, `test.npz`, `validation.npz`).
 """
 
 import hashlib
@@ -46,7 +47,7 @@ class Run:
     config: Config
     learner: Learner
     path: Path | None = None
-    """Its directory; None if it lives in memory alone."""
+    """The run directory; None if the run is in memory only."""
     updates: int = 0
     seconds: float = 0.0
     """Wall time of the training."""
@@ -74,11 +75,12 @@ class Run:
 
     @property
     def knows_data(self) -> bool:
-        """Whether the training traces can be loaded."""
+        """Whether the traces can be loaded; it loads them to find out."""
         try:
-            return bool(self.data)
+            _ = self.data
         except InputError:
             return False
+        return True
 
     def evaluate(self, traces: Traces | None = None, rollouts: bool = True) -> Evaluation:
         """Error rates, roll-outs and structure on test traces; by default on those of the run's own source."""
@@ -171,14 +173,15 @@ class Run:
         return write_report(self, out, episodes=episodes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a run that lives in memory to a new directory."""
+        """Write a run that is in memory to a new directory."""
         path = Path(path)
         if path.exists():
             raise InputError(f"{path}: exists already; choose another directory")
         path.mkdir(parents=True)
         write_json(path / CONFIG, self.config.to_mapping())
         if not self.config.data.source and "data" in self.__dict__:
-            for name, traces in ((TRACES, self.data.training), (TEST, self.data.test)):
+            sets = ((TRACES, self.data.training), (TEST, self.data.test), (VALIDATION, self.data.validation))
+            for name, traces in sets:
                 if traces is not None:
                     trace_files.save(traces, path / name)
         save_weights(path / MODEL, self.learner, self.updates)
