@@ -1,6 +1,6 @@
 """From a source to a run: load the data, plan, train. `fit` does all of it; the command line calls its parts.
 
-The parts are `prepare` (source to data and plan) and `carry_out` (data and plan to a run).
+The parts are `prepare` (source to data and plan) and `execution.carry_out` (data and plan to a run).
 """
 
 import os
