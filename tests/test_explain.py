@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from table_policy import RETURN, TablePolicy, karel_policy, program_f
+from table_policy import RETURN, TablePolicy, flat_teacher, karel_policy, program_f
 
 from hvil.analysis.explain import Explanation, explain, python_file
 from hvil.analysis.explain.evidence import record
@@ -86,7 +86,7 @@ def test_one_procedure_can_be_shown_and_an_unknown_one_is_refused(explained: Exp
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_karel_source_of_the_teacher_is_the_teacher(name: str) -> None:
     karel = find_task(f"karel:{name}")
-    explanation = explain(_flat_teacher(name), karel, episodes=300, fresh=200, karel=True)
+    explanation = explain(flat_teacher(name), karel, episodes=300, fresh=200, karel=True)
     assert explanation.lines <= 25
     assert explanation.policy_agreement == 1
     assert explanation.karel is not None
@@ -95,30 +95,6 @@ def test_karel_source_of_the_teacher_is_the_teacher(name: str) -> None:
     for i in range(len(fresh)):
         run = execute(parse(explanation.karel.source), karel.reset_options(fresh, i)["world"])
         assert run.actions == fresh.actions[fresh.offsets[i] : fresh.offsets[i + 1]].tolist()
-
-
-def _flat_teacher(name: str) -> TablePolicy:
-    """The programs of the paper in one procedure, by frame and observation."""
-
-    def root(observed: Mapping[str, bool], counter: int, last: str | None) -> str:
-        if counter == 0:
-            return "turnRight"
-        turned = {"A": "turnRight", "B": "turnLeft"}.get(name)
-        if turned and last == "move" and observed["right" if name == "A" else "left"]:
-            return turned
-        if name == "C" and counter > 1 and last == "turnRight":
-            return "move"
-        if observed["markers"]:
-            return RETURN
-        if name == "C" and observed["right"]:
-            return "turnRight"
-        if name in "ABC" or observed["front"]:
-            return "move"
-        if name == "F":
-            return "turnRight" if observed["right"] else "turnLeft"
-        return "turnLeft" if name == "D" else "turnRight"
-
-    return karel_policy({"root": root}, {})
 
 
 def test_rare_behaviour_is_described_by_the_counter() -> None:

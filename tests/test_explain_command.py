@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 import torch
-from table_policy import program_f
+from table_policy import flat_teacher, program_f
 
 import hvil
 from hvil.analysis.explain import ChoosesSteps, Explanation, explain, python_file
@@ -119,7 +119,7 @@ def test_the_command_shows_what_the_library_has_kept(
 
 @pytest.mark.parametrize("karel", [False, True])
 def test_an_explanation_comes_back_from_json(karel: bool) -> None:
-    first = explain(_flat_teacher("B"), find_task("karel:B"), episodes=60, fresh=20, karel=karel)
+    first = explain(flat_teacher("B"), find_task("karel:B"), episodes=60, fresh=20, karel=karel)
     text = json.dumps(first.to_mapping(), allow_nan=False)
     again = Explanation.from_mapping(json.loads(text), first.graph, find_task("karel:B"))
     assert again == first

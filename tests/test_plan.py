@@ -18,7 +18,7 @@ from hvil.data.sources import Data, load_data
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.training.fit import prepare
-from hvil.training.plan import LOOKS, UPDATES, make_plan
+from hvil.training.plan import EVALUATIONS, UPDATES, make_plan
 from hvil.training.run import read_config
 
 SMALL: dict[str, Any] = {"updates": 12, "hidden": 6, "context": 4, "seed": 3, "test_traces": 10}
@@ -111,11 +111,11 @@ def test_what_cannot_be_traces_is_refused_with_what_can(nothing: Any) -> None:
 def test_every_choice_that_nobody_made_has_a_reason(tmp_path: Path) -> None:
     log(True).to_csv(tmp_path / "log.csv", index=False)
     data, plan = prepare(str(tmp_path / "log.csv"), {"hidden": 6, "updates": 100})
-    chosen = set(plan.settings()) - {*DataSettings.__dataclass_fields__, "model", "hidden", "updates"}
-    assert chosen <= plan.reasons.keys()
+    assert set(plan.settings()) - {"source", "hidden", "updates"} <= plan.reasons.keys()
     assert "hidden" not in plan.reasons
+    assert plan.reasons["test_traces"] == "the default"
     assert plan.reasons["annotations"] == "the traces come with a call structure"
-    assert plan.config.training.evaluate_every == 100 // LOOKS
+    assert plan.config.training.evaluate_every == 100 // EVALUATIONS
     assert "procedures that the annotations name" in plan.reasons["call_graph"]
     assert any("held out for the test" in line for line in plan.lines(data))
 
@@ -132,11 +132,23 @@ def test_the_command_shows_its_plan_and_trains_nothing(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize("flags", [["karel:F"], ["log.csv", "--no-baselines"]])
+def test_a_setting_of_a_baseline_is_refused_where_no_baseline_is_trained(
+    flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log(False).to_csv("log.csv", index=False)
+    assert main(["fit", *flags, "--plan", "--units", "8"]) == 2
+    assert "units is a setting of lstm and feedforward and stackrnn, not of hvil" in capsys.readouterr().err
+    assert main(["fit", "log.csv", "--plan", "--units", "8"]) == 0, "here baselines are trained"
+
+
 def test_a_task_suggests_its_defaults_and_a_cell_takes_the_fields() -> None:
     data = load_data("karel:F", DataSettings(source="karel:F", demos=3, test_traces=2), 0)
     suggested = make_plan(data, {})
     assert suggested.config.model.hidden == 256
     assert suggested.reasons["hidden"] == "the default for karel"
+    assert prepare("karel:F", {"test_traces": 2}).plan.reasons["demos"] == "the default for karel"
     assert make_plan(data, {}, defaults="fields").config.model.hidden == 100
     assert make_plan(data, {"model": "lstm"}).config.model.last_action is False
 
@@ -149,7 +161,7 @@ def test_a_resumed_run_keeps_what_it_began_with_and_can_be_longer(tmp_path: Path
     assert longer.updates > first.updates
     assert longer.config.model == first.config.model
     assert longer.plan is not None
-    assert longer.plan.reasons["hidden"] == "as the run began"
+    assert longer.plan.reasons["hidden"] == longer.plan.reasons["test_traces"] == "as the run began"
     with pytest.raises(InputError, match="another configuration: hidden"):
         hvil.fit(source, out=out, resume=True, hidden=9, updates=31)
 
@@ -159,3 +171,10 @@ def test_sets_that_the_caller_brings_are_taken_as_they_are() -> None:
     run = hvil.fit(traces[:16], test=traces[16:20], validation=traces[20:], **SMALL)
     data: Data = run.data
     assert (len(data.training), data.test, data.validation) == (16, traces[16:20], traces[20:])
+
+
+def test_sets_that_the_caller_brings_beside_a_file_come_back_with_the_run(tmp_path: Path) -> None:
+    log(False).to_csv(tmp_path / "log.csv", index=False)
+    mine = load_data(log(False), DataSettings(test_traces=0, validation=0.0), 0).training[:3]
+    hvil.fit(str(tmp_path / "log.csv"), test=mine, out=tmp_path / "run", **SMALL)
+    assert hvil.load(tmp_path / "run").data.test == mine

@@ -119,11 +119,11 @@ def test_evaluation_tells_seen_traces_from_unseen_ones(finished: Path) -> None:
 
 
 def test_a_run_in_memory_can_be_saved(tmp_path: Path) -> None:
-    run = hvil.fit(TRACES, **QUICK)
+    run = hvil.fit(TRACES[:18], **QUICK | {"validation": TRACES[18:]})
     run.save(tmp_path / "saved")
     loaded = hvil.load(tmp_path / "saved")
     assert same_weights(run, loaded)
-    assert loaded.data.training == TRACES
+    assert (loaded.data.training, loaded.data.validation) == (TRACES[:18], TRACES[18:])
     with pytest.raises(InputError, match="exists already"):
         run.save(tmp_path / "saved")
 

@@ -8,6 +8,8 @@ import pytest
 import hvil
 from hvil.cli.main import main
 from hvil.data.formats import parquet_writer
+from hvil.data.settings import DataSettings
+from hvil.data.sources import load_data
 from hvil.data.streaming import TraceStream, should_stream, trace_counts
 from hvil.data.trace_files import save
 from hvil.data.traces import Traces
@@ -56,6 +58,13 @@ def test_a_streamed_run_trains_and_resumes_to_the_same_weights(
     assert main(["fit", str(path), *flags, *more]) == 0, capsys.readouterr().err
     first, second = (hvil.load(run).learner.state_dict() for run in (whole, parts))  # type: ignore[attr-defined]
     assert all(bool((first[name] == second[name]).all()) for name in first)
+
+
+def test_test_and_validation_traces_that_the_caller_brings_are_taken(path: Path) -> None:
+    traces = hvil.load_traces(path)
+    data = load_data(path, DataSettings(stream="yes"), 0, test=traces[:3], validation=traces[3:5])
+    assert data.stream is not None
+    assert (data.test, data.validation) == (traces[:3], traces[3:5])
 
 
 def test_what_cannot_be_streamed_is_refused(path: Path, tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ import pytest
 from hvil.cli.main import main
 
 PAGE = (Path(__file__).parent.parent / "docs" / "own_data.md").read_text(encoding="utf-8")
-SHORT = ["--updates", "8", "--hidden", "8", "--units", "8", "--context", "4"]
+SHORT = ["--updates", "8", "--hidden", "8", "--context", "4"]
+SHORT_BASELINES = ["--units", "8"]
+"""Refused where no baselines are trained."""
 
 
 def test_every_block_of_the_tutorial_runs(
@@ -24,7 +26,9 @@ def test_every_block_of_the_tutorial_runs(
             continue
         for line in block.splitlines():
             arguments = line.removeprefix("$ hvil ").split()
-            code = main([*arguments, *(SHORT if arguments[0] == "fit" else [])])
+            if arguments[0] == "fit":
+                arguments += SHORT if "--no-baselines" in arguments else [*SHORT, *SHORT_BASELINES]
+            code = main(arguments)
             assert code == 0, capsys.readouterr().err
     out = capsys.readouterr().out
     assert "standardised" in out

@@ -58,3 +58,27 @@ def program_f(redundant: bool = False) -> TablePolicy:
 
     procedures = {"root": root, "step": decide, "copy": decide, "spare": decide}
     return karel_policy(procedures, {"root": ["step", "copy", "spare"]})
+
+
+def flat_teacher(name: str) -> TablePolicy:
+    """The programs of the paper in one procedure, by frame and observation."""
+
+    def root(observed: Mapping[str, bool], counter: int, last: str | None) -> str:
+        if counter == 0:
+            return "turnRight"
+        turned = {"A": "turnRight", "B": "turnLeft"}.get(name)
+        if turned and last == "move" and observed["right" if name == "A" else "left"]:
+            return turned
+        if name == "C" and counter > 1 and last == "turnRight":
+            return "move"
+        if observed["markers"]:
+            return RETURN
+        if name == "C" and observed["right"]:
+            return "turnRight"
+        if name in "ABC" or observed["front"]:
+            return "move"
+        if name == "F":
+            return "turnRight" if observed["right"] else "turnLeft"
+        return "turnLeft" if name == "D" else "turnRight"
+
+    return karel_policy({"root": root}, {})

@@ -1,6 +1,6 @@
 """The command line: it parses, calls the module of one command, and prints. Commands are imported when called.
 
-Exit codes: 0 done, 1 the work failed, 2 bad input. Errors are one line on standard error.
+Exit codes: 0 done, 1 the work failed, 2 bad input, 130 interrupted. Errors are one line on standard error.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         args = _parser(arguments).parse_args(arguments)
     except SystemExit as exit_:
         return int(exit_.code or 0)
-    command = import_module(f"hvil.cli.commands.{args.command.replace('-', '_')}")
+    command = import_module(f"hvil.cli.commands.{args.command}")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without our symbols shows ? instead of failing
     try:
@@ -56,11 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write("\n")
         sys.stdout.flush()
         failures = result.get("failures")
-        if failures:  # of some cells; the results of the others have been shown
+        if failures:  # some cells of a sweep failed; the results of the others have been shown
             return _complain(args.command, f"{len(failures)} cells failed; the same command tries them again", 1)
     except InputError as error:
         return _complain(args.command, error, 2)
-    except BrokenPipeError:
+    except BrokenPipeError:  # the reader has gone: what is still flushed at exit must go nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -85,6 +85,7 @@ def _complain(command: str, error: object, code: int) -> int:
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of all commands; only the module of the command that is called is imported, and only it has flags."""
     parser = _Parser(
         prog="hvil",
         description="Learn hierarchical control programs from demonstrations.",
@@ -97,7 +98,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         if name != called:
             commands.add_parser(name, help=summary)
             continue
-        module = import_module(f"hvil.cli.commands.{name.replace('-', '_')}")
+        module = import_module(f"hvil.cli.commands.{name}")
         command = commands.add_parser(
             name,
             help=summary,

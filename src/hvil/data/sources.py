@@ -1,7 +1,7 @@
 """From a source to data: a task's teacher, a trace file, a Minari data set or objects from Python become traces.
 
 `load_data` sets training, validation and test traces apart, in the same way for every kind of source. File formats are
-in `formats`; what is planned with the data is `hvil.training.plan`'s business.
+in `formats`; `hvil.training.plan` decides what is done with the data.
 """
 
 import os
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from hvil.data import tasks
 from hvil.data.formats.minari import traces_from_minari
@@ -20,7 +21,7 @@ from hvil.data.settings import DataSettings
 from hvil.data.streaming import TraceStream, read_groups, should_stream, trace_counts
 from hvil.data.streams import Stream
 from hvil.data.tasks import Task, UnknownTask, valid_tasks
-from hvil.data.trace_files import load
+from hvil.data.trace_files import READ, load
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.gate.progress import progress_bar
@@ -30,10 +31,9 @@ Source = Any
 Minari data set, or a list of (observations, actions), one pair a trace."""
 
 TEST_SHARE = 0.2
-"""Share of a file's traces that is held out for the test, at most."""
-FEWEST = 5
+"""The largest share of a file's traces that is held out for the test."""
+FEWEST_TO_SPLIT = 5
 """Fewer traces than this are all needed for training: none is held out for early stopping."""
-FILES = (".npz", ".parquet", ".csv")
 
 
 class Data(NamedTuple):
@@ -47,17 +47,22 @@ class Data(NamedTuple):
     validation: Traces | None = None
     """Held out of the training set, for early stopping."""
     stream: TraceStream | None = None
-    """Where batches come from if the data does not fit in memory; `training` is then a part of it."""
+    """Where batches come from if the data do not fit in memory; `training` is then the part that is in memory."""
 
 
 def is_file(source: Source) -> bool:
-    """Whether a source names a trace file or a Minari data set, as opposed to a task."""
+    """Whether a source names a trace file or a Minari data set, as opposed to a task or an object from Python."""
     return isinstance(source, os.PathLike) or (
-        isinstance(source, str) and (source.startswith("minari:") or Path(source).suffix in FILES)
+        isinstance(source, str) and (source.startswith("minari:") or Path(source).suffix in READ)
     )
 
 
-def find_task(source: str) -> Task:
+def names_task(source: Source) -> bool:
+    """Whether a source is meant to name a task: any text that does not name a file."""
+    return isinstance(source, str) and not is_file(source)
+
+
+def task_from_source(source: str) -> Task:
     """The task that a source names; if it names none, the error lists all kinds of sources."""
     try:
         return tasks.find_task(source)
@@ -88,26 +93,31 @@ def load_data(
 ) -> Data:
     """The traces of a source; the same source, settings and seed give the same traces.
 
-    A task's test traces are drawn afresh, and so are those of traces that say which task they are from. Of any others
-    `test_traces`, but at most a fifth, are held out, drawn by the seed; or all but `demos` if that is given. The share
-    `validation` of the rest is for early stopping.
+    A task's teacher makes fresh test traces. It also makes them for traces that say which task they are from. From any
+    other set of traces, `settings.test_traces` are held out for the test, but at most a fifth of the set, or at most
+    what `settings.demos` leaves if it is given. The share `settings.validation` of the rest is held out for early
+    stopping. The seed decides which traces are held out.
 
     Args:
         source: where the traces come from.
         settings: how many traces, which columns.
-        seed: of the draws.
-        test: traces to test on, instead of held-out ones.
-        validation: traces to stop early by, instead of held-out ones.
+        seed: decides which traces are drawn or held out.
+        test: traces to test on, instead of fresh or held-out ones.
+        validation: traces for early stopping, instead of held-out ones.
 
     Raises:
         InputError: the source does not exist, or its traces cannot be used.
     """
-    if isinstance(source, str) and not is_file(source):
-        data = _from_task(find_task(source), settings, seed)
-        return data._replace(test=data.test if test is None else test, validation=validation)
-    if is_file(source) and (settings.stream == "yes" or (settings.stream == "auto" and should_stream(source))):
-        return _streamed(Path(source), settings, seed)
-    return _split(traces_from(source, columns_of(settings)), settings, seed, str_of(source), test, validation)
+    if names_task(source):
+        data = _from_task(task_from_source(source), settings, seed)
+    elif is_file(source) and (settings.stream == "yes" or (settings.stream == "auto" and should_stream(source))):
+        data = _streamed(Path(source), settings, seed)
+    else:
+        traces = traces_from(source, columns_of(settings))
+        return _split(traces, settings, seed, address(source) or "the traces", test, validation)
+    return data._replace(
+        test=data.test if test is None else test, validation=data.validation if validation is None else validation
+    )
 
 
 def traces_from(source: Source, columns: Columns) -> Traces:
@@ -119,8 +129,6 @@ def traces_from(source: Source, columns: Columns) -> Traces:
     if hasattr(source, "iterate_episodes"):
         return traces_from_minari(source)
     if hasattr(source, "__arrow_c_stream__"):
-        import pyarrow as pa  # for start-up speed: only data frames need it
-
         return traces_from_table(pa.table(source), columns)
     if isinstance(source, list | tuple) and all(_is_pair(entry) for entry in source):
         return _from_pairs(source)
@@ -149,12 +157,15 @@ def traces_to_test(source: str, settings: DataSettings, count: int | None, defau
     """
     if is_file(source):
         return load(source, columns_of(settings))[:count]
-    return drawn(find_task(source), count or default, seed, test=True)
+    return drawn(task_from_source(source), count or default, seed, test=True)
 
 
 def split_validation(traces: Traces, share: float, seed: int) -> tuple[Traces, Traces | None]:
-    """Traces to train on, and some to stop early by: at least one if there are five; none if no share is wanted."""
-    count = max(round(share * len(traces)), 1) if share and len(traces) >= FEWEST else 0
+    """The traces to train on, and the share that is held out for early stopping.
+
+    At least one trace is held out. None is, if the share is 0 or there are fewer than `FEWEST_TO_SPLIT` traces.
+    """
+    count = max(round(share * len(traces)), 1) if share and len(traces) >= FEWEST_TO_SPLIT else 0
     if not count:
         return traces, None
     order = Stream.VALIDATION.generator(seed).permutation(len(traces))
@@ -175,14 +186,14 @@ def columns_of(settings: DataSettings) -> Columns:
 
 def short_name(source: Source) -> str:
     """A source as part of a file's name."""
-    text = str_of(source)
+    text = address(source) or "traces"
     name = Path(text).stem if is_file(source) and not text.startswith("minari:") else text
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"
 
 
-def str_of(source: Source) -> str:
-    """The name or path of a source; `the traces` for objects from Python."""
-    return str(source) if isinstance(source, str | os.PathLike) else "the traces"
+def address(source: Source) -> str:
+    """The name or path by which a source can be loaded again; empty for objects from Python."""
+    return str(source) if isinstance(source, str | os.PathLike) else ""
 
 
 def _from_task(task: Task, settings: DataSettings, seed: int) -> Data:
@@ -196,21 +207,21 @@ def _from_task(task: Task, settings: DataSettings, seed: int) -> Data:
 def _split(
     traces: Traces, settings: DataSettings, seed: int, name: str, test: Traces | None, validation: Traces | None
 ) -> Data:
-    """Set given traces apart; sets that the caller brings are taken as they are, and nothing is held out for them."""
+    """Divide traces by what they are for. Test and validation traces that the caller brings are taken as they are."""
     if settings.demos > len(traces):
         raise InputError(f"{name}: --demos {settings.demos}, but there are only {len(traces)} traces")
     task = task_of(traces.attributes.get("task"))
     if task is not None and task.action_names == traces.action_names:
         training = traces[: settings.demos] if settings.demos else traces
         training = keep_annotations(training, settings.annotated_fraction, seed)
-        fresh = drawn(task, settings.test_traces, seed, test=True) if settings.test_traces and test is None else test
-        if fresh is None or fresh.observation_shape == traces.observation_shape:
-            return Data(training=training, test=fresh, task=task, validation=validation)
-    held_out = len(traces) - settings.demos if settings.demos else int(TEST_SHARE * len(traces))
-    held_out = min(settings.test_traces, held_out) if test is None else 0
-    order = Stream.HELD_OUT.generator(seed).permutation(len(traces))
+        to_test = drawn(task, settings.test_traces, seed, test=True) if settings.test_traces and test is None else test
+        if to_test is None or to_test.observation_shape == traces.observation_shape:
+            return Data(training=training, test=to_test, task=task, validation=validation)
+    most = len(traces) - settings.demos if settings.demos else int(TEST_SHARE * len(traces))
+    held_out = min(settings.test_traces, most) if test is None else 0
     count = settings.demos or len(traces) - held_out
-    if test is None and held_out:
+    order = Stream.HELD_OUT.generator(seed).permutation(len(traces))
+    if held_out:
         test = traces[np.sort(order[count : count + held_out])]
     training = traces[np.sort(order[:count])]
     if validation is None:
@@ -220,7 +231,7 @@ def _split(
 
 
 def _streamed(path: Path, settings: DataSettings, seed: int) -> Data:
-    """The last row group is held out, the first is kept in memory, and all but the last come as a stream."""
+    """Hold the last row group out for test and validation, and stream the others; the first is also in memory."""
     groups = np.arange(len(trace_counts(path)))
     if len(groups) < 2:
         raise InputError(f"{path}: has one row group and fits in memory; leave out --stream")
@@ -232,6 +243,7 @@ def _streamed(path: Path, settings: DataSettings, seed: int) -> Data:
         training=in_memory,
         test=test[: settings.test_traces] if settings.test_traces else None,
         task=task_of(in_memory.attributes.get("task")),
+        # Each evaluation scores all validation traces: there are no more of them than test traces.
         validation=None if validation is None else validation[: max(settings.test_traces, 1)],
         stream=TraceStream(path, groups[:-1], seed),
     )

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 WRITTEN = (".npz", ".parquet")
 """Endings of the files that `save` writes."""
+READ = (*WRITTEN, ".csv")
+"""Endings of the files that `load` reads."""
 
 
 def save(traces: Traces, path: str | os.PathLike[str]) -> None:
@@ -44,7 +46,7 @@ def load(path: str | os.PathLike[str], columns: "Columns | None" = None) -> Trac
         from hvil.data.formats.minari import load_minari  # here, for a fast start
 
         return load_minari(str(path))
-    kind = _kind(path, (*WRITTEN, ".csv"))
+    kind = _kind(path, READ)
     if not Path(path).is_file():
         raise InputError(f"{path}: no such file")
     try:

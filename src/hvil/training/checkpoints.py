@@ -1,7 +1,7 @@
-"""Checkpoints on disk: one directory each. It is written under another name and renamed when it is complete.
+"""Checkpoints on disk. Each is a directory that is written under a hidden name and renamed when it is complete.
 
 The last two checkpoints stay. `state.safetensors` holds the tensors, `state.json` the rest; what they mean is left to
-`loop`. A checkpoint is read without trust: digests, shapes and finite values are checked.
+`state`. A checkpoint is read without trust: its digest is checked, and that all values are finite.
 """
 
 import hashlib
@@ -29,13 +29,20 @@ class Snapshot(NamedTuple):
     update: int
     tensors: dict[str, torch.Tensor]
     facts: dict[str, Any]
+    """All that is not a tensor, in a form that JSON can hold."""
 
 
 class Checkpoints:
     """The checkpoints of one run: `DIRECTORY/00001000/` and the one before."""
 
     def __init__(self, directory: Path, identity: Mapping[str, str]) -> None:
-        """Args: `identity` says in words (`configuration`, `data`) whose checkpoints these are, by digest."""
+        """Open the checkpoints in a directory.
+
+        Args:
+            directory: where they are; it is made with the first of them.
+            identity: digests of what the run is made of, by what they are of (`configuration`, `data`). A checkpoint
+                with other digests is one of another run and is refused.
+        """
         self.directory = directory
         self.identity = dict(identity)
 
@@ -46,10 +53,10 @@ class Checkpoints:
         return sorted(int(entry.name) for entry in self.directory.iterdir() if entry.name.isdecimal())
 
     def save(self, snapshot: Snapshot) -> None:
-        """Write a checkpoint, then forget all but the last two.
+        """Write a checkpoint, then remove all but the last two.
 
         Raises:
-            FloatingPointError: a value is not finite; nothing is written, the checkpoints before stay.
+            FloatingPointError: a value is not finite; nothing is written, and the earlier checkpoints stay.
         """
         broken = not_finite(snapshot.tensors)
         if broken:
@@ -73,7 +80,7 @@ class Checkpoints:
         """The newest checkpoint, or None if there is none.
 
         Raises:
-            InputError: it is damaged, or of another run. The one before is never taken in its stead silently.
+            InputError: it is damaged, or of another run. An older checkpoint is never used without a word.
         """
         updates = self.updates()
         if not updates:
@@ -129,7 +136,7 @@ class _DamagedError(Exception):
 
 
 def not_finite(tensors: Mapping[str, torch.Tensor]) -> str | None:
-    """The name of a tensor with NaN or infinity."""
+    """The name of a tensor that holds NaN or infinity; None if all are finite."""
     return next((n for n, t in tensors.items() if t.is_floating_point() and not bool(torch.isfinite(t).all())), None)
 
 

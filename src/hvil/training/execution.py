@@ -1,6 +1,6 @@
 """From a plan to a run: train the planned learner, into a run directory or in memory.
 
-What is planned is `plan`'s business, and how the loop goes `loop`'s.
+`plan` decides the settings, `loop` makes the updates, and `run` is what comes out.
 """
 
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ def carry_out(
     _refuse_unfit(config, data)
     if out is None and (tensorboard or resume):
         raise InputError("TensorBoard's files and resuming need a run directory: name one with out")
-    find_device(config.training.device)
+    find_device(config.training.device)  # refuses a device that is not there
     learner: Learner = seeded(config.training.weights_seed, lambda: build(config))
     watching = [*observers] if out is None else [MetricsFile(out / METRICS), *observers]
     if tensorboard and out is not None:
@@ -88,10 +88,10 @@ def carry_out(
         until=until,
         stream=None if data.stream is None else _Checked(data.stream, config),
     )
-    if out is not None:
+    if out is not None:  # also if there was no update, and so no checkpoint
         save_weights(out / MODEL, learner, trained.updates)
     run = Run(config=config, learner=learner, path=out, updates=trained.updates, seconds=trained.seconds, plan=plan)
-    run.data = data
+    run.data = data  # else the run would load it again
     return run
 
 
@@ -121,9 +121,11 @@ class _Checked:
 
 
 def _refuse_unfit(config: Config, data: Data) -> None:
+    """Refuse data that the planned learner cannot be trained, stopped or tested with."""
     config.check(data.training)
-    if data.test is not None:
-        config.check(data.test, "the test traces")
+    for traces, where in ((data.test, "the test traces"), (data.validation, "the validation traces")):
+        if traces is not None:
+            config.check(traces, where)
     if config.training.patience and data.validation is None:
         raise InputError("early stopping (patience) needs held-out traces: at least five traces, some for validation")
     if config.model.uses_annotations and data.training.annotations is None:
@@ -131,7 +133,7 @@ def _refuse_unfit(config: Config, data: Data) -> None:
 
 
 def _errors(learner: Learner, data: Data) -> dict[str, float]:
-    """What is measured during training."""
+    """The errors on test and training traces, and `held_out`, the score of the validation traces."""
     policy = learner.policy()
     sets = {"error": data.test, "training_error": data.training[:MEASURED]}
     errors = {name: float(policy.wrong(traces).mean()) for name, traces in sets.items() if traces is not None}

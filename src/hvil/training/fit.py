@@ -1,11 +1,11 @@
 """From a source to a run: load the data, plan, train. `fit` does all of it; the command line calls its parts.
 
-The parts are `prepare` (source to data and plan) and `carry_out` (data and plan to a run).
+The parts are `prepare` (source to data and plan) and `execution.carry_out` (data and plan to a run).
 """
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from hvil.training.restarts import fit_restarts
 from hvil.training.run import Run
 
 BASELINES = ("feedforward", "lstm")
-"""What own data are compared with: a policy without memory and one with the usual memory."""
+"""What a run on data of one's own is compared with: a policy without memory and one with the usual memory."""
 
 
 class Prepared(NamedTuple):
@@ -46,13 +46,16 @@ def fit(
     workers: int | None = None,
     **settings: Any,
 ) -> Run:
-    """Learn from demonstrations, exactly as `hvil fit` does.
+    """Learn from demonstrations. Data, plan and weights are those of `hvil fit`.
+
+    The command also evaluates the run and, for data of your own, trains baselines and writes a report. Here these are
+    `run.evaluate()`, `fit_baselines(run, settings)` and `run.report()`.
 
     Args:
         source: a path, a task's name, `Traces`, a data frame, a Minari data set, or a list of (observations, actions).
         call_graph: a spec such as `tree:5x2`, a file, a mapping or a `CallGraph`; by default the plan chooses one.
         test: traces to measure the error on; by default some are held out, or drawn afresh if there is a task.
-        validation: traces to stop early by, or the share of the training traces to hold out for it; by default a
+        validation: traces for early stopping, or the share of the training traces to hold out for it; by default a
             tenth, if there is no task.
         out: a new directory for the run; None keeps it in memory.
         resume: go on with the run in `out`.
@@ -64,7 +67,7 @@ def fit(
         **settings: any field of `DataSettings`, of the learner's settings class or of `TrainingSettings`, and `model`,
             the learner's name. `run.plan` says why the others have their values.
     """
-    if isinstance(validation, float):
+    if isinstance(validation, int | float):
         settings, validation = {**settings, "validation": validation}, None
     path = None if out is None else Path(out)
     earlier = earlier_config(path) if resume else None
@@ -87,10 +90,15 @@ def prepare(
 ) -> Prepared:
     """Load the data of a source and plan a run on it; `fit` explains the arguments."""
     settings = plan_data(source, given, earlier)
-    seed = {"seed": given["seed"]} if "seed" in given else {} if earlier is None else {"seed": earlier.training.seed}
-    drawn_by = from_mapping(TrainingSettings, seed, "settings").seed
-    data = load_data(source, settings, drawn_by, test=test, validation=validation)
-    return Prepared(data, make_plan(data, given, call_graph, data_settings=settings, earlier=earlier))
+    default_seed = TrainingSettings.seed if earlier is None else earlier.training.seed
+    # The plan checks the seed with all other settings, but the traces are drawn before there is a plan.
+    seed = from_mapping(TrainingSettings, {"seed": given.get("seed", default_seed)}, "settings").seed
+    data = load_data(source, settings, seed, test=test, validation=validation)
+    if test is not None or validation is not None:
+        # The source alone does not give these sets again, so the run stores all of its traces.
+        settings = replace(settings, source="")
+    plan = make_plan(data, given, call_graph, data_settings=settings, earlier=earlier)
+    return Prepared(data=data, plan=plan)
 
 
 def fit_baselines(
@@ -99,9 +107,9 @@ def fit_baselines(
     """Train the baselines on the traces of a run, with its training settings, into its directory.
 
     Args:
-        run: what they are compared with.
-        given: settings that the user gave; those that a baseline has are its own.
-        resume: go on with the baselines that are there.
+        run: the run that they are compared with.
+        given: settings that the user gave; each baseline takes those that it has.
+        resume: go on with baselines that were begun.
         progress: show a progress bar.
     """
     runs = {}

@@ -17,7 +17,7 @@ COLUMNS_SHOWN = 40
 """Columns that are described, at most: more do not fit on a screen."""
 LONG_TRACE = 1_000
 """Actions from which on a trace is called long: an update then takes seconds."""
-FEW_TRACES = 20
+FEW_TO_HOLD_OUT = 20
 """Traces below which the user is warned: four would be held out, and one or two of the rest would stop the training."""
 
 
@@ -104,7 +104,7 @@ def _seen_as(inputs: Inputs | None, column: int) -> str:
 
 def _oddities(traces: Traces, columns: tuple[Column, ...]) -> list[str]:
     oddities = []
-    if len(traces) < FEW_TRACES:
+    if len(traces) < FEW_TO_HOLD_OUT:
         oddities.append(f"only {len(traces)} traces: a fifth is held out, little is left to learn from")
     used = np.bincount(traces.actions, minlength=len(traces.action_names))
     unused = [name for name, count in zip(traces.action_names, used, strict=True) if not count]

@@ -1,6 +1,7 @@
-"""The training loop: batches, Adam, averages, metrics, evaluations, checkpoints. It knows a learner by its protocols.
+"""The training loop: batches, Adam, averages, metrics, evaluations, checkpoints. It knows learners by protocol only.
 
-`checkpoints` stores the state on disk, `observers` show and record what happens, `fit` puts it all into a directory.
+`state` holds what changes, `checkpoints` stores it on disk, `observers` show and record what happens, and `fit` puts it
+all into a directory.
 One generator decides the order of the data and the learner's samples. Its state and torch's own random state are part
 of a checkpoint, so that a run that was killed and resumed ends with the same bits as one that was not.
 """
@@ -25,7 +26,7 @@ from hvil.training.state import State, assign
 EVALUATIONS = 10
 """Evaluations of a run, unless the settings say how often."""
 RECORDS = 200
-"""Lines in the metrics of a run, at most: a curve of a few hundred points is as good as one of thousands."""
+"""The most lines in the metrics of a run, roughly: a curve of a few hundred points is as good as one of thousands."""
 AVERAGE_WARM_UP = 10
 """The running average forgets faster in the first updates, so that the initial weights do not linger in it."""
 
@@ -72,14 +73,14 @@ class Hooks(NamedTuple):
     """What happens beside the updates."""
 
     evaluate: Evaluate | None = None
-    """What to measure now and then; it sees the learner with its current (or averaged) weights. With a patience, the
-    measure `held_out` (the higher, the better) decides when to stop and what to keep."""
+    """Measures the learner at each evaluation; the learner then has its averaged weights, if there are any. With a
+    patience, the measure `held_out` (the higher, the better) decides when to stop and which weights to keep."""
     checkpoints: Checkpoints | None = None
-    """Where to keep the state."""
+    """Where the state is stored."""
     save: Callable[[int], None] | None = None
-    """Called after each checkpoint with its update, while the learner holds the weights it would end with."""
+    """Called after each checkpoint with its update. The learner then has the weights with which it would end now."""
     observers: Sequence[Observer] = ()
-    """Who records and shows."""
+    """Those who record and show what happens."""
 
 
 def train(
@@ -97,7 +98,7 @@ def train(
     Args:
         learner: the model, fresh from `hvil.learners.build`.
         traces: the training set.
-        settings: how long, how fast, and when to look.
+        settings: how long, how fast, and when to evaluate.
         hooks: what happens beside the updates.
         resume: go on from the newest checkpoint, if there is one.
         until: pause after this update, with a checkpoint; resumed, the run ends as if it had not paused.
@@ -107,7 +108,7 @@ def train(
         FloatingPointError: the loss or the weights are no longer finite; the last good checkpoint stays.
     """
     with _surroundings(settings):
-        state = _fresh(learner, settings)
+        state = _initial_state(learner, settings)
         snapshot = hooks.checkpoints.latest() if hooks.checkpoints and resume else None
         if snapshot is not None:
             state.restore(snapshot, len(traces))
@@ -122,8 +123,8 @@ def train(
         finally:
             for observer in hooks.observers:
                 observer.end()
-        if state.best or state.average:
-            assign(state.parameters, state.best or state.average)
+        if state.final:
+            assign(state.parameters, state.final)
         state.module.eval()
     return Trained(updates=state.update, seconds=state.seconds)
 
@@ -147,10 +148,10 @@ def _batches(state: State, traces: Traces, settings: TrainingSettings, stream: B
 
 
 def allowed_traces(update: int, count: int, size: int, curriculum: int) -> int:
-    """How many of the shortest traces batches are drawn from: a share that grows to 1 within the curriculum.
+    """How many traces, the shortest ones, a batch is drawn from. During the curriculum the number grows to all traces.
 
-    Long traces have most of the cost. While a learner does not know what the short ones do, the long ones teach it
-    nothing but how to count.
+    Long traces cost most of the time. As long as a learner does not know what happens in short traces, it learns
+    nothing from long ones but how to count.
     """
     if update >= curriculum:
         return count
@@ -166,8 +167,9 @@ def _loop(
     hooks: Hooks,
     until: int | None,
 ) -> None:
+    """Update the learner until the last update, the pause at `until`, or the end of its patience."""
     end = settings.updates if until is None else min(until, settings.updates)
-    evaluate_every, checkpoint_every, record_every = intervals(settings)
+    every = intervals(settings)
     started = time.perf_counter() - state.seconds
     saved = state.update
     while state.update < end and not _out_of_patience(state, settings):
@@ -177,14 +179,14 @@ def _loop(
             rest = f"the checkpoint of update {saved} is kept" if saved else "there is no checkpoint before it"
             raise FloatingPointError(f"the loss became {value} at update {state.update + 1}; {rest}")
         _step(state, learner, loss.total, settings)
-        state.count(value, loss.metrics)
+        state.add_metrics(value, loss.metrics)
         for observer in hooks.observers:
             observer.tick(state.update, value, loss.metrics)
 
         last = state.update == settings.updates
-        look = last or state.update % evaluate_every == 0
-        if look or state.update % record_every == 0:
-            measured = _measured(state, learner, hooks.evaluate) if look and hooks.evaluate else {}
+        evaluates = last or state.update % every.evaluation == 0
+        if evaluates or state.update % every.record == 0:
+            measured = _measured(state, learner, hooks.evaluate) if evaluates and hooks.evaluate else {}
             if settings.patience and "held_out" in measured:
                 state.judge(measured["held_out"])
                 last |= _out_of_patience(state, settings)
@@ -192,12 +194,12 @@ def _loop(
             values = {"update": state.update, "seconds": round(state.seconds, 3), **state.take_means(), **measured}
             for observer in hooks.observers:
                 observer.record(values)
-        if hooks.checkpoints and (last or state.update == end or state.update % checkpoint_every == 0):
+        if hooks.checkpoints and (last or state.update == end or state.update % every.checkpoint == 0):
             state.seconds = time.perf_counter() - started
             hooks.checkpoints.save(state.snapshot())
             saved = state.update
             if hooks.save:
-                with _holding(state, state.best or state.average):
+                with _holding(state, state.final):
                     hooks.save(state.update)
 
 
@@ -219,10 +221,22 @@ def _out_of_patience(state: State, settings: TrainingSettings) -> bool:
     return bool(settings.patience) and state.since_best >= settings.patience
 
 
-def intervals(settings: TrainingSettings) -> tuple[int, int, int]:
-    """Updates between two evaluations, two checkpoints, two records."""
-    evaluate = settings.evaluate_every or max(1, math.ceil(settings.updates / EVALUATIONS))
-    return evaluate, settings.checkpoint_every or evaluate, max(1, settings.updates // RECORDS)
+class Intervals(NamedTuple):
+    """How many updates there are from one event to the next of its kind."""
+
+    evaluation: int
+    checkpoint: int
+    record: int
+
+
+def intervals(settings: TrainingSettings) -> Intervals:
+    """How often to evaluate, to store a checkpoint and to record; what the settings leave open is chosen here."""
+    evaluation = settings.evaluate_every or max(1, math.ceil(settings.updates / EVALUATIONS))
+    return Intervals(
+        evaluation=evaluation,
+        checkpoint=settings.checkpoint_every or evaluation,
+        record=max(1, settings.updates // RECORDS),
+    )
 
 
 def seeded(seed: int, make: Callable[[], Any]) -> Any:
@@ -232,8 +246,8 @@ def seeded(seed: int, make: Callable[[], Any]) -> Any:
         return make()
 
 
-def _fresh(learner: Learner, settings: TrainingSettings) -> State:
-    """The state before the first update, with the learner on its device."""
+def _initial_state(learner: Learner, settings: TrainingSettings) -> State:
+    """The state before the first update; the learner moves to its device."""
     if not isinstance(learner, torch.nn.Module):
         raise TypeError(f"a learner is a torch.nn.Module; {type(learner).__name__} is not")
     learner.to(find_device(settings.device))
@@ -266,7 +280,7 @@ def find_device(name: str) -> torch.device:
 
 @contextmanager
 def _surroundings(settings: TrainingSettings) -> Iterator[None]:
-    """Threads as configured and a random state of our own; both as they were afterwards."""
+    """Set torch's threads and random state as configured, and put both back afterwards."""
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.threads)
     try:
@@ -278,7 +292,7 @@ def _surroundings(settings: TrainingSettings) -> Iterator[None]:
 
 
 def _measured(state: State, learner: Learner, evaluate: Evaluate) -> Mapping[str, float]:
-    """Evaluate; the state, its random numbers included, stays as it was."""
+    """What an evaluation measures; weights, mode and random state are afterwards as they were before."""
     with _holding(state, state.average), torch.random.fork_rng(devices=[]), torch.no_grad():
         state.module.eval()
         try:
@@ -295,7 +309,7 @@ def _advance_average(state: State, decay: float) -> None:
 
 @contextmanager
 def _holding(state: State, values: Sequence[torch.Tensor]) -> Iterator[None]:
-    """The learner with other weights, if there are any; then with its own, to the bit."""
+    """Give the learner other weights, if there are any, and afterwards its own again, bit for bit."""
     if not values:
         yield
         return

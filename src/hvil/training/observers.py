@@ -1,4 +1,7 @@
-"""Observers of a training run: the metrics file, TensorBoard, the progress bar. `loop.Observer` is their interface."""
+"""Observers of a training run: the metrics file, TensorBoard, an announcement, the progress bar.
+
+`loop.Observer` is their interface.
+"""
 
 import json
 import math

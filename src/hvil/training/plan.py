@@ -1,4 +1,4 @@
-"""The planner: the one place that decides a run's settings, with a reason for every choice that nobody made.
+"""The planner: the one place that decides a run's settings, with a reason for each one that the user did not give.
 
 The command line, the library and a sweep's cell all plan here. The order of precedence is: what the user gives, what a
 resumed run began with, what the task or the data suggest, the default of the setting.
@@ -13,7 +13,7 @@ import numpy as np
 from hvil.data.inputs import Inputs, suitable_inputs
 from hvil.data.segments import ROOT
 from hvil.data.settings import DataSettings
-from hvil.data.sources import Data, Source, find_task, is_file
+from hvil.data.sources import Data, Source, address, names_task, task_from_source
 from hvil.data.tasks import Task
 from hvil.data.traces import Annotations, Traces
 from hvil.gate.errors import InputError
@@ -28,8 +28,8 @@ GraphSpec = str | Mapping[str, Any] | CallGraph
 """A call graph as users give it: `tree:5x2`, a JSON file, a mapping, or the graph itself."""
 
 UPDATES = 5_000
-"""Updates on data of one's own: enough for a few hundred traces. Early stopping usually ends them sooner."""
-LOOKS = 20
+"""Updates on data of one's own: enough for a few hundred traces. Early stopping usually ends the training sooner."""
+EVALUATIONS = 20
 """Evaluations on data of one's own. The entropy weight falls as often: from 1 to less than 0.001."""
 PATIENCE = 6
 """Evaluations without a better held-out likelihood before training on data of one's own stops."""
@@ -39,7 +39,10 @@ FEW_TRACES = 50
 MANY_TRACES = 2_000
 """From this many traces of one's own on, the call graph has three levels instead of two."""
 MOST_CALLEES = 5
-"""A procedure's callees at most, as in the paper's Karel experiments."""
+"""The most callees of a procedure, as in the paper's Karel experiments."""
+
+AS_BEGUN = "as the run began"
+"""The reason for a setting of a run that is resumed."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +51,15 @@ class Plan:
 
     config: Config
     reasons: Mapping[str, str]
-    """For each setting that nobody chose, why it has its value; `call_graph` and `inputs` are among the names."""
+    """For each setting that the user did not give, why it has its value; `call_graph` and `inputs` are among them."""
 
     def settings(self) -> dict[str, Any]:
-        """All settings by name, in the order of their classes; a run of the same settings has the same weights."""
+        """All settings by name, in the order of their classes."""
         config = self.config
         return {"model": config.learner, **asdict(config.data), **asdict(config.model), **asdict(config.training)}
 
     def lines(self, data: Data) -> list[str]:
-        """What a user of own data wants to know before the training, a line each."""
+        """What users with data of their own are told before the training starts, one line for each point."""
         config, settings = self.config, self.config.training
         parts = {
             "to learn from": len(data.training if data.stream is None else data.stream),
@@ -70,26 +73,26 @@ class Plan:
             lines.append(f"columns of an observation: {_columns(config.inputs)}")
         if settings.patience:
             lines.append(
-                f"at most {settings.updates} updates; looks every {intervals(settings)[0]}, and stops when the "
-                f"held-out likelihood has not improved {settings.patience} times in a row"
+                f"at most {settings.updates} updates; evaluates every {intervals(settings).evaluation}, and stops when "
+                f"the held-out likelihood has not improved {settings.patience} times in a row"
             )
         return lines
 
 
 def plan_data(source: Source, given: Mapping[str, Any], earlier: Config | None = None) -> DataSettings:
-    """Which traces to take: the first choice of a plan, made before there are any.
+    """The settings that say which traces to load. They come first, because the rest of a plan needs the traces.
 
     Args:
         source: where the traces come from.
-        given: the settings that the user gave, of any kind.
+        given: the settings that the user gave; only those of `DataSettings` are read here.
         earlier: the configuration of a run that is resumed.
     """
     names = _names(DataSettings)
     values = {} if earlier is None else asdict(earlier.data)
-    if earlier is None and isinstance(source, str) and not is_file(source):
-        values = {name: value for name, value in find_task(source).defaults.items() if name in names}
+    if earlier is None and names_task(source):
+        values = {name: value for name, value in task_from_source(source).defaults.items() if name in names}
     values |= {name: value for name, value in given.items() if name in names}
-    return from_mapping(DataSettings, values | {"source": _address(source)}, "settings")
+    return from_mapping(DataSettings, values | {"source": address(source)}, "settings")
 
 
 def make_plan(
@@ -108,56 +111,57 @@ def make_plan(
         given: the settings that the user gave: fields of `DataSettings`, of the learner's settings class and of
             `TrainingSettings`, and `model`, the learner's name.
         call_graph: the call graph, if the user gave one.
-        data_settings: what `plan_data` made; recorded with the run.
-        earlier: the configuration of a run that is resumed; what is not given is as it was there.
-        defaults: where settings come from that nobody gave: what task or data suggest, or the fields' own defaults. A
-            sweep's cell takes the latter: its record must keep its meaning when a task's defaults change.
+        data_settings: what `plan_data` decided; recorded with the run.
+        earlier: the configuration of a run that is resumed; settings that are not given stay as they were there.
+        defaults: where settings come from that the user did not give: `suggested` takes what the task or the data
+            suggest, `fields` the defaults of the fields. A sweep's cell takes the latter, because its record must keep
+            its meaning when a task's defaults change.
 
     Raises:
         InputError: a setting is unknown, of the wrong type, out of range, or of another learner.
     """
     learner = str(given.get("model", HvilSettings.learner if earlier is None else earlier.learner))
     kind = LEARNERS[learner]
-    _refuse_unknown(given, kind)
-    own = {name: value for name, value in given.items() if name in _names(kind) | _names(TrainingSettings)}
-    suggested, reasons = _suggestions(data, own, learner, earlier, defaults)
-    model, training = _settings(suggested | own, kind)
+    refuse_unknown(given, learner)
+    data_settings = data_settings or DataSettings()
+    suggested, suggestion_reasons = _suggestions(data, given, learner, earlier, defaults)
+    model, training = _settings(suggested | dict(given), kind)
     graph, graph_reason = _graph(data, call_graph, model, earlier)
+    # A task's observations and images are given to the networks as they are.
     inputs = None if data.task is not None or model.network != "mlp" else suitable_inputs(data.training)
-    why = {
-        name: reasons.get(name, "the default") for name in _names(kind) | _names(TrainingSettings) if name not in own
-    }
+    known_reasons = _data_reasons(data, data_settings, earlier) | suggestion_reasons
+    reasons = {name: known_reasons.get(name, "the default") for name in _setting_names(kind) if name not in given}
     if graph_reason is not None:
-        why["call_graph"] = graph_reason
+        reasons["call_graph"] = graph_reason
     if inputs is not None:
-        why["inputs"] = f"{_columns(inputs)}, by the values in the training traces"
-    config = Config.of(data.training, graph, model, training, data_settings or DataSettings(), inputs)
-    return Plan(config=config, reasons=why)
+        reasons["inputs"] = f"{_columns(inputs)}, by the values in the training traces"
+    config = Config.of(data.training, graph, model=model, training=training, data=data_settings, inputs=inputs)
+    return Plan(config=config, reasons=reasons)
 
 
 def check_settings(given: Mapping[str, Any]) -> None:
-    """Refuse settings that no plan could have, before there is any data; those of other learners are let pass."""
-    kind = LEARNERS[str(given.get("model", HvilSettings.learner))]
-    others = {entry.name for name in LEARNERS.own for entry in fields(LEARNERS[name])} | {"call_graph"}
-    _refuse_unknown({name: value for name, value in given.items() if name not in others}, kind)
-    _settings(given, kind)
+    """Refuse unknown names and wrong values before any data are loaded; settings of other learners are allowed."""
+    learner = str(given.get("model", HvilSettings.learner))
+    of_learners = {name for other in LEARNERS.own for name in _names(LEARNERS[other])} | {"call_graph"}
+    refuse_unknown({name: value for name, value in given.items() if name not in of_learners}, learner)
+    _settings(given, LEARNERS[learner])
 
 
 def _settings(values: Mapping[str, Any], kind: type[LearnerSettings]) -> tuple[LearnerSettings, TrainingSettings]:
-    """The settings of learner and training; what belongs to others is left out."""
+    """The settings of learner and training; values of other settings are left out."""
     model = {name: value for name, value in values.items() if name in _names(kind)}
     training = {name: value for name, value in values.items() if name in _names(TrainingSettings)}
     return from_mapping(kind, model, "settings"), from_mapping(TrainingSettings, training, "settings")
 
 
-def _refuse_unknown(given: Mapping[str, Any], kind: type[LearnerSettings]) -> None:
-    """Refuse settings that neither the learner nor data or training have, naming who has them."""
-    names = _names(kind) | _names(TrainingSettings) | _names(DataSettings) | {"model"}
-    for name in sorted(set(given) - names):
+def refuse_unknown(given: Mapping[str, Any], learner: str) -> None:
+    """Refuse settings that neither learner, data nor training have; the error says which learners have them."""
+    names = _setting_names(LEARNERS[learner])
+    for name in sorted(set(given) - names - {"source"}):
         owners = [other for other in LEARNERS.own if name in _names(LEARNERS[other])]
         if owners:
-            raise InputError(f"{name} is a setting of {' and '.join(owners)}, not of {kind.learner}")
-        raise InputError(f"unknown setting {name!r}; known: {', '.join(sorted(names - {'source'}))}")
+            raise InputError(f"{name} is a setting of {' and '.join(owners)}, not of {learner}")
+        raise InputError(f"unknown setting {name!r}; known: {', '.join(sorted(names))}")
 
 
 def task_defaults(task: Task, learner: str) -> dict[str, Any]:
@@ -171,15 +175,15 @@ def own_data_defaults(data: Data, given: Mapping[str, Any]) -> dict[str, tuple[A
     """What traces of one's own suggest: each setting's value and the reason for it."""
     annotations = data.training.annotations
     annotated = annotations is not None and bool(annotations.known.any())
-    interval = max(1, int(given.get("updates", UPDATES)) // LOOKS)
-    suggestions = {
-        "updates": (UPDATES, "enough for a few hundred traces; early stopping ends it sooner"),
-        "evaluate_every": (interval, f"{LOOKS} evaluations in all"),
-        "entropy_decay_interval": (interval, f"the entropy weight falls {LOOKS} times in all"),
+    interval = max(1, int(given.get("updates", UPDATES)) // EVALUATIONS)
+    choices = {
+        "updates": (UPDATES, "enough for a few hundred traces; early stopping usually ends the training sooner"),
+        "evaluate_every": (interval, f"{EVALUATIONS} evaluations in all"),
+        "entropy_decay_interval": (interval, f"the entropy weight falls {EVALUATIONS} times in all"),
         "annotations": ("use", "the traces come with a call structure") if annotated else None,
         "patience": (PATIENCE, "there are held-out traces to stop early by") if data.validation is not None else None,
     }
-    return {name: choice for name, choice in suggestions.items() if choice is not None}
+    return {name: choice for name, choice in choices.items() if choice is not None}
 
 
 class GraphChoice(NamedTuple):
@@ -229,45 +233,58 @@ def _suggestions(
     earlier: Config | None,
     defaults: Literal["suggested", "fields"],
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The settings that are not given but differ from the fields' defaults, and the reasons for them."""
+    """Values for settings of learner and training, to take where the user gave none, and the reasons for them."""
     names = _names(LEARNERS[learner]) | _names(TrainingSettings)
     if earlier is not None and earlier.learner == learner:
         values = asdict(earlier.model) | asdict(earlier.training)
-        return values, dict.fromkeys(values, "as the run began")
+        return values, dict.fromkeys(values, AS_BEGUN)
     if defaults == "fields":
         return {}, {}
     if data.task is not None:
         values = task_defaults(data.task, learner)
-        return values, dict.fromkeys(values, f"the default for {data.task.name.partition(':')[0]}")
+        return values, dict.fromkeys(values, _default_for(data.task))
     choices = {name: choice for name, choice in own_data_defaults(data, given).items() if name in names}
     return {name: value for name, (value, _) in choices.items()}, {name: why for name, (_, why) in choices.items()}
 
 
-def _graph(
-    data: Data, given: GraphSpec | None, model: LearnerSettings, earlier: Config | None
-) -> tuple[GraphSpec, str | None]:
-    """The call graph, and why, if nobody gave one."""
-    if given is not None:
-        return given, None
+def _data_reasons(data: Data, settings: DataSettings, earlier: Config | None) -> dict[str, str]:
+    """Why the choice of learner and the settings that `plan_data` decided are not the fields' defaults."""
     if earlier is not None:
-        return earlier.graph, "as the run began"
+        return dict.fromkeys(_names(DataSettings) | {"model"}, AS_BEGUN)
+    if data.task is not None and names_task(settings.source):
+        return dict.fromkeys(_names(DataSettings) & data.task.defaults.keys(), _default_for(data.task))
+    return {}
+
+
+def _default_for(task: Task) -> str:
+    return f"the default for {task.name.partition(':')[0]}"
+
+
+def _graph(
+    data: Data, call_graph: GraphSpec | None, model: LearnerSettings, earlier: Config | None
+) -> tuple[GraphSpec, str | None]:
+    """The call graph, and the reason for it if the user gave none."""
+    if call_graph is not None:
+        return call_graph, None
+    if earlier is not None:
+        return earlier.graph, AS_BEGUN
     if data.task is not None:
-        return data.task.default_call_graph, f"the default for {data.task.name.partition(':')[0]}"
+        return data.task.default_call_graph, _default_for(data.task)
     choice = suggested_call_graph(data.training, model.uses_annotations)
     return choice.graph, choice.reason
 
 
 def _columns(inputs: Inputs) -> str:
-    """How many columns of an observation are given to the networks in which way."""
+    """How many columns of an observation the networks get in each of the three ways, in words."""
     scaled = sum(pair != (0.0, 1.0) for pair in zip(inputs.means, inputs.scales, strict=True))
     counts = {"one-hot": sum(map(bool, inputs.values)), "standardised": scaled}
     counts["as they are"] = len(inputs.values) - sum(counts.values())
     return ", ".join(f"{count} {how}" for how, count in counts.items() if count)
 
 
-def _address(source: Source) -> str:
-    """The source as the configuration records it: a name or a path, or nothing for traces from Python."""
-    return str(source) if isinstance(source, str) or hasattr(source, "__fspath__") else ""
+def _setting_names(kind: type[LearnerSettings]) -> set[str]:
+    """The names of all settings that a user may give for this learner; the source is no setting but an argument."""
+    return (_names(kind) | _names(TrainingSettings) | _names(DataSettings) | {"model"}) - {"source"}
 
 
 def _names(kind: type) -> set[str]:

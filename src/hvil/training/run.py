@@ -1,8 +1,9 @@
 """A run: a learner with its configuration, in memory or in a directory. `fit` makes runs, `load` opens them.
 
-The directory holds `config.json`, `model.safetensors`, `checkpoint/`, `metrics.jsonl`, `evaluation.json` and, if asked
-for, `explanation.json` and `report.html`. A run whose traces came from Python also holds them (`traces.npz`,
-`test.npz`, `validation.npz`).
+The training writes `config.json`, `model.safetensors`, `checkpoint/`, `metrics.jsonl` and, if asked for,
+`tensorboard/`. `Run.explain` writes `explanation.json`, `Run.report` writes `report.html`. The command line adds
+`evaluation.json`; for data of one's own also `baselines.json` and a run directory for each baseline. A run whose traces
+came from Python holds these too (`traces.npz`, `test.npz`, `validation.npz`).
 """
 
 import hashlib
@@ -46,7 +47,7 @@ class Run:
     config: Config
     learner: Learner
     path: Path | None = None
-    """Its directory; None if it lives in memory alone."""
+    """The run directory; None if the run is in memory only."""
     updates: int = 0
     seconds: float = 0.0
     """Wall time of the training."""
@@ -74,7 +75,7 @@ class Run:
 
     @property
     def knows_data(self) -> bool:
-        """Whether the training traces can be loaded."""
+        """Whether the traces can be loaded; it loads them to find out."""
         try:
             _ = self.data
         except InputError:
@@ -171,7 +172,7 @@ class Run:
         return write_report(self, out, episodes=episodes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a run that lives in memory to a new directory."""
+        """Write a run that is in memory to a new directory."""
         path = Path(path)
         if path.exists():
             raise InputError(f"{path}: exists already; choose another directory")

@@ -1,6 +1,6 @@
-"""The state of a training run: all that changes from one update to the next, to and from checkpoints.
+"""The state of a training run: all that changes from one update to the next, and how a checkpoint holds it.
 
-What is done with it is `loop`'s business.
+`loop` makes the updates, `checkpoints` writes and reads the files.
 
 Letters: N traces.
 """
@@ -23,7 +23,7 @@ class State:
 
     module: torch.nn.Module
     parameters: list[torch.nn.Parameter]
-    """Those that are trained."""
+    """The parameters of the module that are trained."""
     optimiser: torch.optim.Adam
     rng: np.random.Generator
     average: list[torch.Tensor] = field(default_factory=list)
@@ -31,16 +31,25 @@ class State:
     order: Int[np.ndarray, "N"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """The traces of this epoch, in the order they are drawn."""
     position: int = 0
+    """How many traces of this epoch have been drawn."""
     update: int = 0
+    """How many updates have been made."""
     seconds: float = 0.0
+    """Wall time of the training so far, that before a resume included."""
     best: list[torch.Tensor] = field(default_factory=list)
     """The parameters at the best held-out score so far; empty if none is kept."""
     best_score: float = -math.inf
     since_best: int = 0
-    """Evaluations since then."""
+    """Evaluations since the best score."""
     sums: dict[str, float] = field(default_factory=dict)
     """Sums of the metrics since the last record."""
     counted: int = 0
+    """How many updates the sums are of."""
+
+    @property
+    def final(self) -> list[torch.Tensor]:
+        """The weights with which the training would end now: the best or the averaged ones; empty: the current ones."""
+        return self.best or self.average
 
     def snapshot(self) -> Snapshot:
         """A copy of the state that shares no memory with it."""
@@ -95,10 +104,10 @@ class State:
         self.update = snapshot.update
 
     def draw(self, count: int, size: int) -> Int[np.ndarray, "size"]:
-        """The next batch, without replacement within an epoch.
+        """The traces of the next batch, drawn without replacement within an epoch.
 
-        All batches have the same size: what is left of an epoch, too little for a batch, sits out (another few each
-        time), so that no update follows the noise of a handful of traces.
+        All batches have the same size. The traces that are left at the end of an epoch and are too few for a batch are
+        not used in it: an update on a handful of traces would follow their noise. They are others in each epoch.
         """
         if self.position + size > len(self.order):
             self.order, self.position = self.rng.permutation(count), 0
@@ -106,18 +115,18 @@ class State:
         return self.order[self.position - size : self.position]
 
     def draw_among(self, shortest: Int[np.ndarray, "n"], size: int) -> Int[np.ndarray, "size"]:
-        """A batch out of some traces, while the curriculum holds the others back; it begins no epoch."""
+        """A batch out of the shortest traces, while a curriculum holds the others back; it belongs to no epoch."""
         return shortest[self.rng.permutation(len(shortest))[:size]]
 
     def judge(self, score: float) -> None:
-        """Keep the weights (averaged, if they are) if no score was better before."""
+        """Keep the weights (the averaged ones, if there are any) if this score of an evaluation is the best so far."""
         self.since_best += 1
         if score > self.best_score:
             self.best = [value.detach().clone() for value in self.average or self.parameters]
             self.best_score, self.since_best = score, 0
 
-    def count(self, loss: float, metrics: Mapping[str, float]) -> None:
-        """Add one update's numbers to the sums."""
+    def add_metrics(self, loss: float, metrics: Mapping[str, float]) -> None:
+        """Add the loss and the metrics of one update to the sums."""
         self.counted += 1
         sums = self.sums
         sums["loss"] = sums.get("loss", 0.0) + loss
@@ -125,7 +134,7 @@ class State:
             sums[name] = sums.get(name, 0.0) + value
 
     def take_means(self) -> dict[str, float]:
-        """The means since the last call."""
+        """The means of loss and metrics since the last call; the sums begin anew."""
         means = {name: value / self.counted for name, value in self.sums.items()}
         self.sums, self.counted = {}, 0
         return means

@@ -50,7 +50,6 @@ def _frames(events: Sequence[Event], position: int) -> object:
 
 def _frames_and_start(events: Sequence[Event], position: int) -> object:
     """The same, with the last step and with whether the event is the first, the second or a later one."""
-    """The same, with the last step and with whether the event is the first, the second or a later one."""
     last = events[position - 1].step if position else NO_STEP
     return min(position, 2), events[position].signature, last
 
@@ -92,7 +91,6 @@ def table(invocations: Sequence[Invocation], facts: Facts, frame: bool) -> Table
 def choose_comparisons(events: Table, memories: Sequence[object]) -> list[Comparison]:
     """The comparisons that a small decision tree needs to predict the steps, the most important first."""
     # The memories already tell the last steps apart.
-    # The memories already tell the last steps apart.
     names = [name for name in events.features if not name.startswith(LAST_IS)]
     columns = np.column_stack([*(events.features[name] for name in names), _memory_columns(memories)])
     tree = fitted_tree(columns, np.array(events.steps), None, TREE_LEAVES).tree_
@@ -123,7 +121,6 @@ def memories_of(events: Table, memory: Memory) -> list[object]:
 
 def situation_keys(events: Table, memory: Memory, comparisons: Sequence[Comparison]) -> list[object]:
     """The situation of each event: what is remembered, and the outcomes of the comparisons."""
-    # The column of zeros stands there for the case of no comparisons.
     # The column of zeros stands there for the case of no comparisons.
     outcomes = np.column_stack(
         [np.zeros(len(events.steps)), *(events.features[test.feature] > test.threshold for test in comparisons)]
@@ -194,7 +191,6 @@ def _truth(
     keys: Sequence[object], events: Table, comparisons: Sequence[Comparison], number: dict[object, int]
 ) -> list[int]:
     """For each comparison, the set of situations in which it holds."""
-    # A situation fixes the outcomes of the comparisons, so one event of each situation is enough.
     # A situation fixes the outcomes of the comparisons, so one event of each situation is enough.
     example = {key: i for i, key in enumerate(keys) if key in number}
     return [

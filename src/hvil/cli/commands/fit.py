@@ -79,6 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Plan, train, evaluate, and say how it went."""
+    # Imports stand in the functions for start-up speed: `--help` needs few of them.
     from pathlib import Path
 
     from hvil.cli.commands.evaluate import finish
@@ -87,14 +88,20 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from hvil.training.fit import BASELINES, prepare
     from hvil.training.loop import intervals
     from hvil.training.observers import Announcement, on_terminal
+    from hvil.training.plan import refuse_unknown
 
     out = Path(args.out or f"runs/{short_name(args.source)}-{args.model or 'hvil'}-{args.seed or 0}")
     if not args.resume and not args.plan:
-        refuse_existing(out)
-    given, others = _given(args)
+        refuse_existing(out)  # before the data are loaded, which may take a while
     earlier = earlier_config(out) if args.resume else None
+    given, given_for_baselines = _given(args, args.model or ("hvil" if earlier is None else earlier.learner))
     prepared = prepare(args.source, given, args.call_graph, earlier=earlier)
     data, plan = prepared
+    with_baselines = data.task is None and plan.config.learner not in BASELINES
+    if args.baselines is not None:
+        with_baselines = args.baselines
+    if not with_baselines:
+        refuse_unknown(given | given_for_baselines, plan.config.learner)
     if args.plan:
         return _show_plan(prepared, args.json)
     own_data = data.task is None
@@ -113,11 +120,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     else:
         trained = _restarted(prepared, out, args)
     if trained.updates < config.training.updates and not args.json:
-        best = trained.updates - config.training.patience * intervals(config.training)[0]
+        # Training stops `patience` evaluations after the best one.
+        best = trained.updates - config.training.patience * intervals(config.training).evaluation
         print(f"stopped early after {trained.updates} updates; the weights of update {best} are kept")
     result = finish(trained, data.test, args.json) | {"call_graph": plan.reasons.get("call_graph")}
-    if args.baselines if args.baselines is not None else own_data and config.learner not in BASELINES:
-        result["baselines"] = _compare(trained, given | others, args.resume, progress, args.json)
+    if with_baselines:
+        result["baselines"] = _compare(trained, given | given_for_baselines, args.resume, progress, args.json)
     if own_data:
         path, _ = trained.report()
         print(f"report: {path}", file=sys.stderr)  # standard output is for the results
@@ -152,10 +160,10 @@ def _restarted(prepared: "Prepared", out: "Path", args: argparse.Namespace) -> "
     return run
 
 
-def _given(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings that the user gave: those of the run, and those that only its baselines have.
+def _given(args: argparse.Namespace, learner: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings that the user gave: those for the run, and those that only the baselines have, not its learner.
 
-    A setting of another learner is an error, unless that learner is trained beside it as a baseline.
+    The first may hold settings of yet other learners; the planner refuses them.
     """
     from hvil.data.settings import DataSettings
     from hvil.learners import LEARNERS
@@ -165,16 +173,16 @@ def _given(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
     kinds: list[type] = [DataSettings, TrainingSettings, *(LEARNERS[name] for name in LEARNERS.names())]
     names = {entry.name for kind in kinds for entry in fields(kind)} - {"source"} | {"model"}
     given = {name: getattr(args, name) for name in sorted(names) if getattr(args, name, None) is not None}
-    if args.baselines is False:
-        return given, {}
-    own = {entry.name for entry in fields(LEARNERS[args.model or "hvil"])}
-    of_baselines = {entry.name for name in BASELINES for entry in fields(LEARNERS[name])} - own
-    others = {name: value for name, value in given.items() if name in of_baselines}
-    return {name: value for name, value in given.items() if name not in others}, others
+    of_learner = {entry.name for entry in fields(LEARNERS[learner])}
+    of_baselines = {entry.name for name in BASELINES for entry in fields(LEARNERS[name])} - of_learner
+    return (
+        {name: value for name, value in given.items() if name not in of_baselines},
+        {name: value for name, value in given.items() if name in of_baselines},
+    )
 
 
 def _show_plan(prepared: "Prepared", quiet: bool) -> dict[str, Any]:
-    """Print every setting with its value and why it has it."""
+    """Print every setting with its value and the reason for it."""
     from rich.console import Console
     from rich.table import Table
 
@@ -192,7 +200,7 @@ def _show_plan(prepared: "Prepared", quiet: bool) -> dict[str, Any]:
 
 
 def _compare(trained: "Run", given: dict[str, Any], resume: bool, progress: bool, quiet: bool) -> dict[str, Any]:
-    """Train the baselines on the same traces, into the run's directory, and show them beside it."""
+    """Train the baselines on the same traces, into the run's directory, and show them beside the run."""
     from rich.console import Console
     from rich.table import Table
 
@@ -201,8 +209,8 @@ def _compare(trained: "Run", given: dict[str, Any], resume: bool, progress: bool
     from hvil.training.fit import fit_baselines
 
     runs = {trained.config.learner: trained, **fit_baselines(trained, given, resume=resume, progress=progress)}
-    test = trained.data.test or trained.data.training
-    table = Table("policy", "error", "nats per action", "updates", "seconds", title=f"on {len(test)} held-out traces")
+    test, kind = (trained.data.test, "test") if trained.data.test else (trained.data.training, "training")
+    table = Table("policy", "error", "nats per action", "updates", "seconds", title=f"on {len(test)} {kind} traces")
     results: dict[str, Any] = {}
     for policy, each in runs.items():
         evaluation = evaluate(each.learner, test)
