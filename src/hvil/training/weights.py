@@ -16,7 +16,7 @@ from hvil.learners.learner import Learner
 from hvil.training.checkpoints import not_finite
 
 
-def save_weights(path: Path, learner: Learner, updates: int) -> None:
+def save_weights(path: Path, learner: Learner | torch.nn.Module, updates: int) -> None:
     """Write the weights; the same weights give the same bytes."""
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in _module(learner).state_dict().items()}
     facts = {"hvil": json.dumps({"updates": updates})}
@@ -54,7 +54,7 @@ def check_weights(path: Path, make: Callable[[], Any]) -> None:
     _refuse_other_shapes(path, expected, shapes)
 
 
-def load_weights(path: Path, learner: Learner) -> int:
+def load_weights(path: Path, learner: Learner | torch.nn.Module) -> int:
     """Read weights into a learner of the same shape, and say after how many updates they were written.
 
     Raises:
