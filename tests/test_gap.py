@@ -95,7 +95,8 @@ def test_evaluate_exact_reports_the_gap_of_each_trace(
     assert result["log_likelihood"] == pytest.approx(np.mean(result["exact"]["log_likelihood"]))
     assert result["elbo"] < result["log_likelihood"] < 0 < result["posterior_kl"]
     assert all(len(result["exact"][name]) == 3 for name in ("log_likelihood", "elbo", "posterior_kl"))
-    assert json.loads((tmp_path / "run" / "evaluation.json").read_text()) == result
+    assert json.loads((tmp_path / "run" / "evaluation-some-exact-no-rollouts.json").read_text()) == result
+    assert not (tmp_path / "run" / "evaluation.json").exists(), "an evaluation on other data is written beside"
 
 
 def test_the_exact_learner_has_no_gap_and_a_baseline_is_refused(batch: Traces) -> None:

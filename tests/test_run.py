@@ -242,6 +242,8 @@ def test_fit_and_evaluate_print_the_promised_keys(tmp_path: Path, capsys: pytest
     code, printed, err = command(capsys, "evaluate", out, "karel:B", "--traces", "7", "--seed", "3")
     assert code == 0, err
     assert "of 7" in printed
+    assert json.loads((tmp_path / "run" / "evaluation.json").read_text()) == evaluated, "the run's own result stays"
+    assert json.loads((tmp_path / "run" / "evaluation-karel-B.json").read_text())["traces"] == 7
     resumed = command(
         capsys, "fit", "karel:A", "--demos", "4", "--test-traces", "20", *FLAGS, "--out", out, "--json", "--resume"
     )

@@ -272,3 +272,16 @@ def test_a_run_that_pauses_under_a_curriculum_ends_with_the_same_bits(tmp_path: 
     assert train(learner(), TRACES, settings, Hooks(checkpoints=checkpoints), until=7).updates == 7
     train(paused, TRACES, settings, Hooks(checkpoints=checkpoints), resume=True)
     assert same(weights(whole), weights(paused))
+
+
+def test_checkpoints_delete_nothing_but_their_own_leftovers(tmp_path: Path) -> None:
+    precious = tmp_path / "home" / ".ssh"
+    precious.mkdir(parents=True)
+    (precious / "id").write_text("secret", encoding="utf-8")
+    (tmp_path / "link").symlink_to(tmp_path / "home")
+    with pytest.raises(InputError, match="is a link"):
+        train(learner(), TRACES, SETTINGS, Hooks(checkpoints=Checkpoints(tmp_path / "link", IDENTITY)))
+    (tmp_path / "home" / ".00000007.part").mkdir()
+    train(learner(), TRACES, SETTINGS, Hooks(checkpoints=Checkpoints(tmp_path / "home", IDENTITY)))
+    assert (precious / "id").read_text(encoding="utf-8") == "secret"
+    assert not (tmp_path / "home" / ".00000007.part").exists()

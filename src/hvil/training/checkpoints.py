@@ -48,6 +48,7 @@ class Checkpoints:
 
     def updates(self) -> list[int]:
         """The updates of the checkpoints that are there, oldest first."""
+        self._refuse_links()
         if not self.directory.is_dir():
             return []
         return sorted(int(entry.name) for entry in self.directory.iterdir() if entry.name.isdecimal())
@@ -61,6 +62,7 @@ class Checkpoints:
         broken = not_finite(snapshot.tensors)
         if broken:
             raise FloatingPointError(f"{broken} is no longer finite at update {snapshot.update}")
+        self._refuse_links()
         self.directory.mkdir(parents=True, exist_ok=True)
         self._clear_leftovers()
         data = save_bytes(snapshot.tensors)
@@ -118,10 +120,17 @@ class Checkpoints:
     def _path(self, update: int) -> Path:
         return self.directory / f"{update:08d}"
 
+    def _refuse_links(self) -> None:
+        """A directory that was passed around may hold a link instead: nothing is written or deleted through it."""
+        if self.directory.is_symlink():
+            raise InputError(f"{self.directory}: is a link; a run's checkpoints are in a directory of its own")
+
     def _clear_leftovers(self) -> None:
-        """Remove what a killed process left: hidden names only, which are never read."""
-        for entry in self.directory.glob(".*"):
-            shutil.rmtree(entry, ignore_errors=True)
+        """Remove what a killed process left of its own: names that this class gives, and nothing else."""
+        for pattern in (".????????.part", ".????????.old"):
+            for entry in self.directory.glob(pattern):
+                if entry.name[1:9].isdecimal() and not entry.is_symlink():
+                    shutil.rmtree(entry, ignore_errors=True)
 
     def _discard(self, path: Path) -> None:
         # Renamed first: a process killed while it deletes must not leave half a checkpoint under a valid name.

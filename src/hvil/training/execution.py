@@ -22,7 +22,8 @@ from hvil.training.checkpoints import Checkpoints
 from hvil.training.loop import Hooks, Observer, find_device, seeded, train
 from hvil.training.observers import MetricsFile, ProgressBar, TensorBoard
 from hvil.training.plan import Plan
-from hvil.training.run import CONFIG, METRICS, MODEL, TEST, TRACES, VALIDATION, Run, fingerprint, read_config
+from hvil.training.run import Run, fingerprint, read_config
+from hvil.training.run_files import CONFIG, METRICS, MODEL, TEST, TRACES, VALIDATION
 from hvil.training.weights import save_weights
 
 MEASURED = 500

@@ -12,6 +12,7 @@ from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.gate.files import read_json, write_text
 from hvil.training.observers import read_metrics
+from hvil.training.run_files import EVALUATION, METRICS, REPORT
 
 if TYPE_CHECKING:
     from hvil.training.run import Run
@@ -22,7 +23,7 @@ def write_report(run: "Run", out: str | os.PathLike[str] | None = None, *, episo
     if out is None:
         if run.path is None:
             raise InputError("this run has no directory; say where the report goes (out)")
-        out = run.path / "report.html"
+        out = run.path / REPORT
     traces, task = _starts(run, max(episodes, PLAYED))
     report = report_page(_facts(run), run.learner, traces, task, episodes=episodes)
     write_text(out, report.html)
@@ -38,13 +39,13 @@ def _facts(run: "Run") -> RunFacts:
         seconds=run.seconds,
         demonstrations=demonstrations,
         evaluation=_evaluation(run),
-        metrics=read_metrics(run.path / "metrics.jsonl") if run.path else [],
+        metrics=read_metrics(run.path / METRICS) if run.path else [],
         explanation=_explanation(run),
     )
 
 
 def _evaluation(run: "Run") -> dict[str, Any]:
-    path = run.path / "evaluation.json" if run.path else None
+    path = run.path / EVALUATION if run.path else None
     return read_json(path) if path is not None and path.is_file() else {}
 
 

@@ -21,7 +21,8 @@ from hvil.learners.config import Config
 from hvil.training.execution import carry_out, refuse_existing, store_data
 from hvil.training.observers import read_metrics
 from hvil.training.plan import Plan
-from hvil.training.run import CONFIG, METRICS, Run, load, stored_data
+from hvil.training.run import Run, load, stored_data
+from hvil.training.run_files import CONFIG, METRICS
 
 WORK = "hvil.training.restarts:work"
 RECORD = "restarts.json"

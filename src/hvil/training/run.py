@@ -30,14 +30,11 @@ from hvil.learners.learner import Learner, Policy
 from hvil.training.loop import seeded
 from hvil.training.observers import read_metrics
 from hvil.training.plan import Plan
+from hvil.training.run_files import CONFIG, EXPLANATION, METRICS, MODEL, TEST, TRACES, VALIDATION
 from hvil.training.weights import check_weights, load_weights, save_weights, weights_digest
 
 if TYPE_CHECKING:
     from hvil.analysis.report import Report
-
-CONFIG, MODEL, METRICS, EXPLANATION = "config.json", "model.safetensors", "metrics.jsonl", "explanation.json"
-TRACES, TEST, VALIDATION = "traces.npz", "test.npz", "validation.npz"
-"""The files of a run directory; the last three only if the traces came from Python."""
 
 
 @dataclass

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 SUMMARY = (
     "Measure a run: error along teacher traces (all, and those not in the training set), success of roll-outs in the "
-    "task's environment, and the call structure. Writes evaluation.json into the run."
+    "task's environment, and the call structure. Writes evaluation.json into the run; evaluations on other "
+    "traces go beside it."
 )
 EXAMPLES = [
     "hvil evaluate runs/karel-F-hvil-0",
@@ -51,7 +52,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         raise InputError(f"--traces {args.traces}: expected at least 1")
     loaded = load(args.run)
     traces = _test_traces(loaded, args.source, args.traces, args.seed)
-    return finish(loaded, traces, args.json, args.source, not args.no_rollouts, args.samples if args.exact else None)
+    others = args.source or (loaded.config.task if args.traces is not None or args.seed is not None else None)
+    return finish(loaded, traces, args.json, others, not args.no_rollouts, args.samples if args.exact else None)
 
 
 def _test_traces(loaded: "Run", source: str | None, count: int | None, seed: int | None) -> "Traces | None":
@@ -75,7 +77,7 @@ def finish(
     rollouts: bool = True,
     exact_samples: int | None = None,
 ) -> dict[str, Any]:
-    """Evaluate a run, write `evaluation.json`, print a table; the result is what `--json` prints.
+    """Evaluate a run, write the result into it, print a table; the result is what `--json` prints.
 
     Args:
         trained: a run in a directory.
@@ -105,11 +107,23 @@ def finish(
         "updates": trained.updates,
         "seconds": round(trained.seconds, 3),
     }
-    write_json(trained.path / "evaluation.json", result)
+    write_json(trained.path / own_file(source, exact_samples, rollouts), result)
     if not quiet:
         title = "on the training traces" if traces is None else str(trained.path)
         _print(trained, evaluation, title, gap, training_error)
     return result
+
+
+def own_file(source: str | None, exact_samples: int | None, rollouts: bool) -> str:
+    """Where an evaluation goes: the run's own test result is not overwritten by one on other data or in another way."""
+    from hvil.data.sources import short_name
+    from hvil.training.run_files import EVALUATION
+
+    if source is None and exact_samples is None and rollouts:
+        return EVALUATION
+    words = [*([short_name(source)] if source else []), *(["exact"] if exact_samples else [])]
+    words += [] if rollouts else ["no-rollouts"]
+    return f"evaluation-{'-'.join(words)}.json"
 
 
 def _gap(trained: "Run", traces: "Traces", samples: int) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from hvil.machine.callgraph import call_graph, graph_contents
 from hvil.training.execution import carry_out
 from hvil.training.observers import read_metrics
 from hvil.training.plan import check_settings, make_plan
-from hvil.training.run import METRICS
+from hvil.training.run_files import METRICS
 
 Progress = Callable[[float], None]
 """A function to call now and then with the share of a cell's training that is done."""
