@@ -9,7 +9,7 @@ from rich.console import Console
 
 from hvil.analysis.boundaries import annotated_boundaries, boundary_score, inferred_boundaries, score
 from hvil.analysis.episodes import CUT, record
-from hvil.analysis.evaluation import Evaluation, Share, contained, evaluate
+from hvil.analysis.evaluation import Evaluation, Share, contained, evaluate, search_failure
 from hvil.data.tasks import find_task
 from hvil.data.traces import Annotations, Traces
 from hvil.gate.errors import InputError
@@ -228,3 +228,33 @@ def test_a_learner_that_infers_structure_is_scored_on_it():
     assert sum(evaluation.procedures.values()) == pytest.approx(1.0)
     assert set(evaluation.procedures) == set(config.graph.procedures)
     assert 0 < evaluation.boundaries[0].f1 <= evaluation.boundaries[1].f1 <= 1
+
+
+class Constant:
+    """A policy that always takes the same action, and so never ends."""
+
+    action_names = ("go", "wait")
+
+    def __init__(self, action: int) -> None:
+        self.action = action
+
+    def reset(self, count: int | None = None, seed: int = 0) -> None:
+        self.count = 1 if count is None else count
+
+    def act(self, observation: np.ndarray, greedy: bool = True) -> np.ndarray:
+        return np.full(self.count, self.action)
+
+    def wrong(self, traces: Traces) -> np.ndarray:
+        return np.ones(len(traces), dtype=bool)
+
+
+def test_a_failed_search_says_where_it_fails() -> None:
+    lengths = (3, 5, 4)
+    traces = Traces.from_episodes(
+        [np.zeros((n + 1, 2), np.float32) for n in lengths], [np.zeros(n, np.int64) for n in lengths], ("go", "wait")
+    )
+    at_end, at_start = search_failure(Constant(0), traces), search_failure(Constant(1), traces)
+    assert at_end is not None
+    assert at_start is not None
+    assert "the end of the program was not learned; training error 100%" in at_end
+    assert "go wrong in their first 0%" in at_start

@@ -23,6 +23,8 @@ from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.learner import HasElbo, HasLikelihood, InfersStructure, Learner, Policy
 
+FAILED_SHARE = 0.5
+"""Share of wrong training traces from which on a search has failed: failed ones have 70% and more, others under 10%."""
 TOLERANCES = (0, 1)
 """How many actions an inferred boundary may be away from the annotated one. A call may begin before or after an action
 that fits both procedures, so the score with one action of tolerance is shown beside the exact one."""
@@ -159,6 +161,27 @@ def evaluate(
         **(_roll_outs(policy, task, traces) if task is not None else {}),
         **(_structure(learner, traces, procedures) if isinstance(learner, InfersStructure) else {}),
     )
+
+
+def search_failure(policy: Policy, training: Traces) -> str | None:
+    """A sentence that says that the training failed, and where; None if it did not.
+
+    Args:
+        policy: the trained policy.
+        training: the traces that it was trained on; a search that succeeds does nearly all of them right.
+    """
+    episodes = record(policy, training, details=False)
+    share = float(episodes.wrong.mean())
+    if share < FAILED_SHARE:
+        return None
+    lengths = np.diff(episodes.row_offsets)
+    at_end = episodes.wrong & (lengths > training.lengths)
+    if at_end.sum() > episodes.wrong.sum() / 2:
+        where = "the end of the program was not learned"
+    else:
+        reached = np.minimum(lengths - 1, training.lengths)[episodes.wrong] / training.lengths[episodes.wrong]
+        where = f"half of the wrong traces go wrong in their first {np.median(reached):.0%}"
+    return f"the search failed: {where}; training error {share:.0%}; try --restarts 4, or another --seed"
 
 
 def held_out_score(learner: Learner, traces: Traces) -> float:

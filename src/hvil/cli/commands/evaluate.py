@@ -87,7 +87,9 @@ def finish(
         rollouts: whether to roll out in the task's environment.
         exact_samples: call structures to draw for each trace, to compare with exact inference; None: no comparison.
     """
+    from hvil.analysis.evaluation import search_failure
     from hvil.gate.files import write_json
+    from hvil.training.execution import MEASURED
 
     assert trained.path is not None
     tested = trained.data.training if traces is None else traces
@@ -99,11 +101,13 @@ def finish(
         measured |= {"error": None, "error_interval": None, "error_unseen": None, "error_unseen_interval": None}
     else:
         training_error = _training_error(trained)
+    failure = search_failure(trained.policy, trained.data.training[:MEASURED]) if trained.knows_data else None
     result = {
         "run": str(trained.path),
         "source": source or trained.config.data.source or None,
         **measured,
         "training_error": training_error,
+        "failure": failure,
         "updates": trained.updates,
         "seconds": round(trained.seconds, 3),
     }
@@ -111,6 +115,8 @@ def finish(
     if not quiet:
         title = "on the training traces" if traces is None else str(trained.path)
         _print(trained, evaluation, title, gap, training_error)
+        if failure:
+            print(failure)
     return result
 
 

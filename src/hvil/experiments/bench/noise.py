@@ -18,6 +18,7 @@ from hvil.data.tasks import find_task
 from hvil.data.traces import Traces
 from hvil.experiments.bench.updates import batch, learner
 from hvil.learners.hvil import HvilLearner
+from hvil.training.loop import seeded
 
 POINTS = (0, 250, 1_000)
 """Updates after which the noise is measured: at the start, while structure forms, and when a structure has formed."""
@@ -33,7 +34,7 @@ def gradient_noise() -> dict[str, Any]:
     source = find_task("bubblesort")
     traces = batch(source, 10)
     settings = {"hidden": 100, "samples": SAMPLES, "baseline": "leave-one-out"}
-    trained = learner(source, traces, None, settings)
+    trained = seeded(0, lambda: learner(source, traces, None, settings))
     assert isinstance(trained, HvilLearner)
     optimiser = torch.optim.Adam(trained.parameters(), weight_decay=1e-3, fused=True)
     rng = np.random.default_rng(0)
