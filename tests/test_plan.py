@@ -151,6 +151,12 @@ def test_a_task_suggests_its_defaults_and_a_cell_takes_the_fields() -> None:
     assert prepare("karel:F", {"test_traces": 2}).plan.reasons["demos"] == "the default for karel"
     assert make_plan(data, {}, defaults="fields").config.model.hidden == 100
     assert make_plan(data, {"model": "lstm"}).config.model.last_action is False
+    sort = load_data("bubblesort", DataSettings(source="bubblesort", demos=3, test_traces=2), 0)
+    hvil_plan, lstm_plan = make_plan(sort, {}), make_plan(sort, {"model": "lstm"})
+    assert hvil_plan.config.model.baseline == "leave-one-out"
+    assert hvil_plan.config.training.curriculum > 0
+    assert lstm_plan.config.training.curriculum == 0, "what suits one learner is not forced on another"
+    assert lstm_plan.config.training.updates == 20_000
 
 
 def test_a_resumed_run_keeps_what_it_began_with_and_can_be_longer(tmp_path: Path) -> None:

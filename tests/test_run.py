@@ -354,7 +354,11 @@ def test_the_defaults_of_tasks_name_settings_that_exist() -> None:
     names |= {*TrainingSettings.__dataclass_fields__, *DataSettings.__dataclass_fields__}
     for name in ("bubblesort", "bubblesort:no-length", "karel:F", "mnist-parity:0.7"):
         assert find_task(name).defaults
-        assert find_task(name).defaults.keys() <= names
+        defaults = find_task(name).defaults
+        assert defaults.keys() <= names | set(LEARNERS.own)
+        for learner in set(LEARNERS.own) & defaults.keys():
+            own = {*LEARNERS[learner].__dataclass_fields__, *TrainingSettings.__dataclass_fields__}
+            assert defaults[learner].keys() <= own
 
 
 def test_sources_have_short_names() -> None:

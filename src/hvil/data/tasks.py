@@ -77,7 +77,10 @@ class Task(Protocol):
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """Settings that suit this task, by their names; whatever a user gives overrides them."""
+        """Settings that suit this task, by their names; whatever a user gives overrides them.
+
+        Under the name of a learner stands a mapping of settings that hold for that learner alone.
+        """
         return {}
 
     @property

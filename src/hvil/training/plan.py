@@ -168,7 +168,8 @@ def task_defaults(task: Task, learner: str) -> dict[str, Any]:
     """What a task suggests for a learner: the settings of the paper, or better ones where we found some."""
     values = {"last_action": False} if learner == "lstm" else {}  # the paper's LSTM sees observations only
     names = _names(LEARNERS[learner]) | _names(TrainingSettings)
-    return {name: value for name, value in {**values, **task.defaults}.items() if name in names}
+    suggested = {**values, **task.defaults, **task.defaults.get(learner, {})}
+    return {name: value for name, value in suggested.items() if name in names}
 
 
 def own_data_defaults(data: Data, given: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:

@@ -95,7 +95,11 @@ class BubbleSortTask(Task):
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """30 demonstrations, the paper's network sizes, and an entropy bonus that ends slightly below zero."""
+        """30 demonstrations, the paper's network sizes, and an entropy bonus that ends slightly below zero.
+
+        HVIL samples two walks of each trace, sees its counter up to 20, and begins with the short lists. What this does
+        on the development sets is in docs/training.md.
+        """
         return {
             "demos": 30,
             "updates": 20_000,
@@ -105,6 +109,14 @@ class BubbleSortTask(Task):
             "entropy_decay_interval": 1_000,
             "input_sparsity": 0.03,
             "layers": 4,
+            "hvil": {
+                "updates": 5_000,
+                "entropy_decay_interval": 300,
+                "curriculum": 2_000,
+                "samples": 2,
+                "baseline": "leave-one-out",
+                "counter": "20/10",
+            },
         }
 
     def demonstrations(self, count: int, seed: int, progress: Callable[[int], None] | None = None) -> Traces:
