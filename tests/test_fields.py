@@ -50,14 +50,14 @@ def test_a_column_of_ones_own_data_is_one_field_however_it_is_encoded() -> None:
 
 def test_the_proximal_step_is_the_minimiser_of_its_problem() -> None:
     """argmin_w ½ s/η ‖w − w0‖² + λ ‖w‖, with s the field's root mean square gradient, is shrinkage towards 0."""
-    learner = learner_of("karel:F")
+    learner = learner_of("karel:F", counter_price=3.0)
     bank = bank_of(learner)
     fields = fields_of(learner.config, bank)
     optimiser = torch.optim.Adam(learner.parameters(), lr=0.01)
     learner.loss(find_task("karel:F").demonstrations(3, 0), np.random.default_rng(0), 0).total.backward()  # type: ignore[no-untyped-call]
     optimiser.step()
     before, squares = bank.weight1.detach().clone(), optimiser.state[bank.weight1]["exp_avg_sq"] / (1 - 0.999)
-    shrink_fields(bank, fields, optimiser, price=0.5, counter_price=3.0)
+    shrink_fields(bank, fields, optimiser, price=0.5)
     for h in range(len(before)):
         for g, name in enumerate(fields.names):
             columns = fields.member[:, g].bool()

@@ -22,6 +22,11 @@ def setting(default: Any, doc: str, *, low: int | float | None = None, high: int
     return field(default=default, metadata={"doc": doc, "low": low, "high": high})
 
 
+def setting_names(*kinds: type) -> set[str]:
+    """The names of the fields of some settings classes."""
+    return {entry.name for kind in kinds for entry in fields(kind)}
+
+
 def add_flags(
     parser: argparse.ArgumentParser, kind: type, leave_out: Sequence[str] = (), title: str | None = None
 ) -> None:

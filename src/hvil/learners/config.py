@@ -7,14 +7,14 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from hvil.data.inputs import Inputs
 from hvil.data.settings import DataSettings
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
-from hvil.gate.settings import from_mapping, to_mapping
+from hvil.gate.settings import from_mapping, setting_names, to_mapping
 from hvil.learners.registry import LEARNERS
 from hvil.learners.settings import HvilSettings, LearnerSettings, TrainingSettings
 from hvil.machine.arrays import check_annotations
@@ -170,12 +170,12 @@ def _of_format_1(settings: Any, where: str) -> tuple[Any, dict[str, Any]]:
     """The learner's name and its own settings out of the one object that format 1 had for all learners."""
     if not isinstance(settings, Mapping):
         raise InputError(f"{where}: model must be an object with settings")
-    names = {entry.name for kind in LEARNERS.own for entry in fields(LEARNERS[kind])} | {"model", "counter_limit"}
+    names = setting_names(*(LEARNERS[kind] for kind in LEARNERS.own)) | {"model", "counter_limit"}
     unknown = sorted(set(settings) - names)
     if unknown:
         raise InputError(f"{where}: model: unknown setting {unknown[0]!r}; known: {', '.join(sorted(names))}")
     name = settings.get("model", HvilSettings.learner)
-    own = {entry.name for entry in fields(LEARNERS[name])} if name in LEARNERS.own else set()
+    own = setting_names(LEARNERS[name]) if name in LEARNERS.own else set()
     values = {key: entry for key, entry in settings.items() if key in own}
     if "counter" in own and settings.get("counter_limit"):
         values["counter"] = f"raw+hot{settings['counter_limit']}"  # the one-hot form stood beside the raw counter

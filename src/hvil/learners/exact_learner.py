@@ -17,7 +17,13 @@ from hvil.learners.config import Config
 from hvil.learners.exact import inference as exact
 from hvil.learners.exact.cost import Limits
 from hvil.learners.exact.step_table import StepTable, step_table
-from hvil.learners.hvil import entropy_weight, input_sparsity, refuse_sparsity_without_columns, shrink_policy
+from hvil.learners.hvil import (
+    entropy_weight,
+    input_sparsity,
+    priced_fields,
+    refuse_sparsity_without_columns,
+    shrink_policy,
+)
 from hvil.learners.learner import InferredSteps, Loss
 from hvil.learners.networks.batch import prepare
 from hvil.learners.networks.policy import PolicyNetwork
@@ -40,6 +46,7 @@ class ExactLearner(nn.Module):
         self.config = config
         self.policy_network = PolicyNetwork(config)
         refuse_sparsity_without_columns(self.policy_network, config)
+        self.fields = priced_fields(self.policy_network, config)
         self.limits = Limits(
             longest_span=config.model.longest_span or None, largest_counter=config.model.largest_counter or None
         )
@@ -71,7 +78,7 @@ class ExactLearner(nn.Module):
 
     def shrink(self, optimiser: torch.optim.Adam, update: int) -> None:
         """The proximal step of the price of fields, after each step of the optimiser."""
-        shrink_policy(self.policy_network, self.config, optimiser, update)
+        shrink_policy(self.policy_network, self.fields, self.config, optimiser, update)
 
     def policy(self) -> ProcedurePolicy:
         """The current policy; it shares the weights."""

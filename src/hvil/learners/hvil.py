@@ -20,7 +20,7 @@ from hvil.learners.learner import InferredSteps, Loss
 from hvil.learners.networks.bank import MlpBank
 from hvil.learners.networks.batch import Batch, prepare
 from hvil.learners.networks.dispatch import can_compile
-from hvil.learners.networks.fields import fields_of, shrink_fields
+from hvil.learners.networks.fields import Fields, fields_of, shrink_fields
 from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.networks.posterior import PosteriorNetwork, Uniforms
 from hvil.learners.networks.runner import ProcedurePolicy
@@ -42,6 +42,7 @@ class HvilLearner(nn.Module):
         self.policy_network = PolicyNetwork(config)
         self.posterior = PosteriorNetwork(config, self.policy_network)
         refuse_sparsity_without_columns(self.policy_network, config)
+        self.fields = priced_fields(self.policy_network, config)
         ESTIMATORS[config.model.estimator]  # an unknown name is refused here
 
     @property
@@ -100,7 +101,7 @@ class HvilLearner(nn.Module):
 
     def shrink(self, optimiser: torch.optim.Adam, update: int) -> None:
         """The proximal step of the price of fields, after each step of the optimiser."""
-        shrink_policy(self.policy_network, self.config, optimiser, update)
+        shrink_policy(self.policy_network, self.fields, self.config, optimiser, update)
 
     def policy(self) -> ProcedurePolicy:
         """The policy as it is now."""
@@ -145,13 +146,20 @@ def entropy_weight(config: Config, update: int) -> float:
     return float(model.entropy_final + (model.entropy_weight - model.entropy_final) * fallen)
 
 
-def shrink_policy(policy: PolicyNetwork, config: Config, optimiser: torch.optim.Adam, update: int) -> None:
+def shrink_policy(
+    policy: PolicyNetwork, fields: Fields | None, config: Config, optimiser: torch.optim.Adam, update: int
+) -> None:
     """Make the policy pay for the fields that its procedures read."""
     model = config.model
-    if model.field_sparsity and isinstance(policy.bank, MlpBank):
+    if fields is not None and isinstance(policy.bank, MlpBank):
         ramp = min(1.0, (update + 1) / model.field_sparsity_ramp) if model.field_sparsity_ramp else 1.0
-        fields = fields_of(config, policy.bank)
-        shrink_fields(policy.bank, fields, optimiser, ramp * model.field_sparsity, model.counter_price)
+        shrink_fields(policy.bank, fields, optimiser, ramp * model.field_sparsity)
+
+
+def priced_fields(policy: PolicyNetwork, config: Config) -> Fields | None:
+    """The fields that the policy pays for; None if they have no price."""
+    paid = config.model.field_sparsity and isinstance(policy.bank, MlpBank)
+    return fields_of(config, policy.bank) if paid else None  # type: ignore[arg-type]
 
 
 def refuse_sparsity_without_columns(policy: PolicyNetwork, config: Config) -> None:

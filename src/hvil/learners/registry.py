@@ -5,11 +5,11 @@ entry point of the group `hvil.learners`.
 """
 
 from collections.abc import Mapping
-from dataclasses import fields
 from importlib import import_module
 from typing import Any, cast
 
 from hvil.gate.registry import Registry
+from hvil.gate.settings import setting_names
 from hvil.learners.settings import LearnerSettings
 
 LEARNERS: Registry[type[LearnerSettings]] = Registry(
@@ -27,7 +27,7 @@ LEARNERS: Registry[type[LearnerSettings]] = Registry(
 def settings_for(learner: str, values: Mapping[str, Any]) -> LearnerSettings:
     """The settings of a learner out of values for several learners: those that it does not have are left out."""
     kind = LEARNERS[learner]
-    names = {entry.name for entry in fields(kind)}
+    names = setting_names(kind)
     return kind(**{name: value for name, value in values.items() if name in names})
 
 

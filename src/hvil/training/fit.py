@@ -5,14 +5,16 @@ The parts are `prepare` (source to data and plan) and `execution.carry_out` (dat
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from contextlib import nullcontext
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hvil.data.sources import Data, Source, load_data
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
-from hvil.gate.settings import from_mapping
+from hvil.gate.progress import progress_bar
+from hvil.gate.settings import from_mapping, setting_names
 from hvil.learners import LEARNERS
 from hvil.learners.config import Config
 from hvil.learners.settings import TrainingSettings
@@ -76,7 +78,16 @@ def fit(
         return carry_out(plan, data, path, resume=resume, tensorboard=tensorboard, progress=progress)
     if path is None or tensorboard:
         raise InputError("restarts need a run directory (out), and have no TensorBoard files")
-    return fit_restarts(plan, data, path, restarts, workers=workers, resume=resume)
+    with progress_bar(f"{restarts} restarts", 1000) if progress else nullcontext(lambda done: None) as bar:
+        return fit_restarts(
+            plan,
+            data,
+            path,
+            restarts,
+            workers=workers,
+            resume=resume,
+            on_progress=lambda share: bar(round(1000 * share)),
+        )
 
 
 def prepare(
@@ -114,7 +125,7 @@ def fit_baselines(
     """
     runs = {}
     for name in BASELINES:
-        names = {entry.name for entry in fields(LEARNERS[name])}
+        names = setting_names(LEARNERS[name])
         settings = {key: value for key, value in given.items() if key in names}
         settings |= asdict(run.config.training) | {"model": name, "network": run.config.model.network}
         plan = make_plan(run.data, settings, run.config.graph, data_settings=run.config.data)

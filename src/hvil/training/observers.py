@@ -7,7 +7,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -111,6 +111,28 @@ class Announcement:
 
     def end(self) -> None:
         """Nothing more to say."""
+
+
+class ShareDone:
+    """Tells a callback how far the training is: the share of its updates, or of the way to a pause."""
+
+    def __init__(self, progress: Callable[[float], None], until: int | None = None) -> None:
+        self._progress, self._until = progress, until
+        self._end = 1
+
+    def begin(self, update: int, updates: int) -> None:
+        """Learn where the training ends."""
+        self._end = max(self._until or updates, 1)
+
+    def tick(self, update: int, loss: float, metrics: Mapping[str, float]) -> None:
+        """Tell it."""
+        self._progress(update / self._end)
+
+    def record(self, values: Mapping[str, float]) -> None:
+        """Records are the metrics file's."""
+
+    def end(self) -> None:
+        """Nothing is left to tell."""
 
 
 class ProgressBar:

@@ -5,7 +5,7 @@ resumed run began with, what the task or the data suggest, the default of the se
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from hvil.data.sources import Data, Source, address, names_task, task_from_sourc
 from hvil.data.tasks import Task
 from hvil.data.traces import Annotations, Traces
 from hvil.gate.errors import InputError
-from hvil.gate.settings import from_mapping
+from hvil.gate.settings import from_mapping, setting_names
 from hvil.learners import LEARNERS
 from hvil.learners.config import Config
 from hvil.learners.settings import HvilSettings, LearnerSettings, TrainingSettings
@@ -87,7 +87,7 @@ def plan_data(source: Source, given: Mapping[str, Any], earlier: Config | None =
         given: the settings that the user gave; only those of `DataSettings` are read here.
         earlier: the configuration of a run that is resumed.
     """
-    names = _names(DataSettings)
+    names = setting_names(DataSettings)
     values = {} if earlier is None else asdict(earlier.data)
     if earlier is None and names_task(source):
         values = {name: value for name, value in task_from_source(source).defaults.items() if name in names}
@@ -130,7 +130,7 @@ def make_plan(
     # A task's observations and images are given to the networks as they are.
     inputs = None if data.task is not None or model.network != "mlp" else suitable_inputs(data.training)
     known_reasons = _data_reasons(data, data_settings, earlier) | suggestion_reasons
-    reasons = {name: known_reasons.get(name, "the default") for name in _setting_names(kind) if name not in given}
+    reasons = {name: known_reasons.get(name, "the default") for name in _given_names(kind) if name not in given}
     if graph_reason is not None:
         reasons["call_graph"] = graph_reason
     if inputs is not None:
@@ -142,23 +142,23 @@ def make_plan(
 def check_settings(given: Mapping[str, Any]) -> None:
     """Refuse unknown names and wrong values before any data are loaded; settings of other learners are allowed."""
     learner = str(given.get("model", HvilSettings.learner))
-    of_learners = {name for other in LEARNERS.own for name in _names(LEARNERS[other])} | {"call_graph"}
+    of_learners = setting_names(*(LEARNERS[other] for other in LEARNERS.own)) | {"call_graph"}
     refuse_unknown({name: value for name, value in given.items() if name not in of_learners}, learner)
     _settings(given, LEARNERS[learner])
 
 
 def _settings(values: Mapping[str, Any], kind: type[LearnerSettings]) -> tuple[LearnerSettings, TrainingSettings]:
     """The settings of learner and training; values of other settings are left out."""
-    model = {name: value for name, value in values.items() if name in _names(kind)}
-    training = {name: value for name, value in values.items() if name in _names(TrainingSettings)}
+    model = {name: value for name, value in values.items() if name in setting_names(kind)}
+    training = {name: value for name, value in values.items() if name in setting_names(TrainingSettings)}
     return from_mapping(kind, model, "settings"), from_mapping(TrainingSettings, training, "settings")
 
 
 def refuse_unknown(given: Mapping[str, Any], learner: str) -> None:
     """Refuse settings that neither learner, data nor training have; the error says which learners have them."""
-    names = _setting_names(LEARNERS[learner])
+    names = _given_names(LEARNERS[learner])
     for name in sorted(set(given) - names - {"source"}):
-        owners = [other for other in LEARNERS.own if name in _names(LEARNERS[other])]
+        owners = [other for other in LEARNERS.own if name in setting_names(LEARNERS[other])]
         if owners:
             raise InputError(f"{name} is a setting of {' and '.join(owners)}, not of {learner}")
         raise InputError(f"unknown setting {name!r}; known: {', '.join(sorted(names))}")
@@ -167,7 +167,7 @@ def refuse_unknown(given: Mapping[str, Any], learner: str) -> None:
 def task_defaults(task: Task, learner: str) -> dict[str, Any]:
     """What a task suggests for a learner: the settings of the paper, or better ones where we found some."""
     values = {"last_action": False} if learner == "lstm" else {}  # the paper's LSTM sees observations only
-    names = _names(LEARNERS[learner]) | _names(TrainingSettings)
+    names = setting_names(LEARNERS[learner], TrainingSettings)
     suggested = {**values, **task.defaults, **task.defaults.get(learner, {})}
     return {name: value for name, value in suggested.items() if name in names}
 
@@ -235,7 +235,7 @@ def _suggestions(
     defaults: Literal["suggested", "fields"],
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Values for settings of learner and training, to take where the user gave none, and the reasons for them."""
-    names = _names(LEARNERS[learner]) | _names(TrainingSettings)
+    names = setting_names(LEARNERS[learner], TrainingSettings)
     if earlier is not None and earlier.learner == learner:
         values = asdict(earlier.model) | asdict(earlier.training)
         return values, dict.fromkeys(values, AS_BEGUN)
@@ -251,9 +251,9 @@ def _suggestions(
 def _data_reasons(data: Data, settings: DataSettings, earlier: Config | None) -> dict[str, str]:
     """Why the choice of learner and the settings that `plan_data` decided are not the fields' defaults."""
     if earlier is not None:
-        return dict.fromkeys(_names(DataSettings) | {"model"}, AS_BEGUN)
+        return dict.fromkeys(setting_names(DataSettings) | {"model"}, AS_BEGUN)
     if data.task is not None and names_task(settings.source):
-        return dict.fromkeys(_names(DataSettings) & data.task.defaults.keys(), _default_for(data.task))
+        return dict.fromkeys(setting_names(DataSettings) & data.task.defaults.keys(), _default_for(data.task))
     return {}
 
 
@@ -283,10 +283,6 @@ def _columns(inputs: Inputs) -> str:
     return ", ".join(f"{count} {how}" for how, count in counts.items() if count)
 
 
-def _setting_names(kind: type[LearnerSettings]) -> set[str]:
+def _given_names(kind: type[LearnerSettings]) -> set[str]:
     """The names of all settings that a user may give for this learner; the source is no setting but an argument."""
-    return (_names(kind) | _names(TrainingSettings) | _names(DataSettings) | {"model"}) - {"source"}
-
-
-def _names(kind: type) -> set[str]:
-    return {entry.name for entry in fields(kind)}
+    return (setting_names(kind, TrainingSettings, DataSettings) | {"model"}) - {"source"}

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 from hvil.data.sources import Data
 from hvil.gate.engine.local import Engine, Job, run_jobs
 from hvil.gate.errors import InputError
-from hvil.gate.files import read_json, write_json
+from hvil.gate.files import write_json
 from hvil.learners.config import Config
 from hvil.training.execution import carry_out, refuse_existing, store_data
-from hvil.training.observers import read_metrics
+from hvil.training.observers import ShareDone, read_metrics
 from hvil.training.plan import Plan
-from hvil.training.run import Run, load, stored_data
-from hvil.training.run_files import CONFIG, METRICS
+from hvil.training.run import Run, load, read_config, stored_data
+from hvil.training.run_files import CONFIG, METRICS, TEST, TRACES, VALIDATION
 
 WORK = "hvil.training.restarts:work"
 RECORD = "restarts.json"
@@ -111,10 +111,9 @@ def work(cell: Mapping[str, Any], progress: Callable[[float], None], scratch: Pa
     store, until = Path(cell["store"]), int(cell["until"])
     config = Config.from_mapping(cell["config"], "restart")
     data = stored_data(store, config)
-    watch = _Watch(progress, until)
     out = store / str(config.training.restart)
     plan = Plan(config=config, reasons={})
-    run = carry_out(plan, data, out, resume=True, observers=[watch], until=until, keep_data=False)
+    run = carry_out(plan, data, out, resume=True, observers=[ShareDone(progress, until)], until=until, keep_data=False)
     return {"updates": run.updates}
 
 
@@ -124,26 +123,6 @@ def objective(run: Path, until: int) -> float:
     recent = [line for line in lines if line["update"] > (1 - JUDGED_SHARE) * until] or lines[-1:]
     values = [float(line["elbo"]) if line.get("elbo") is not None else -float(line["loss"]) for line in recent]
     return sum(values) / len(values) if values else -math.inf
-
-
-class _Watch:
-    """Tells how far a restart is towards its rung."""
-
-    def __init__(self, progress: Callable[[float], None], until: int) -> None:
-        self._progress, self._until = progress, until
-
-    def begin(self, update: int, updates: int) -> None:
-        """Nothing to say yet."""
-
-    def tick(self, update: int, loss: float, metrics: Mapping[str, float]) -> None:
-        """Say it."""
-        self._progress(update / self._until)
-
-    def record(self, values: Mapping[str, float]) -> None:
-        """Records are in the metrics file."""
-
-    def end(self) -> None:
-        """Nothing more to say."""
 
 
 def _restarted(config: Config, restart: int) -> Config:
@@ -163,7 +142,7 @@ def _open(store: Path, config: Config, data: Data, resume: bool) -> None:
         refuse_existing(store.parent)
     store.mkdir(parents=True, exist_ok=True)
     if (store / CONFIG).is_file():
-        difference = config.difference(Config.from_mapping(read_json(store / CONFIG), str(store / CONFIG)))
+        difference = config.difference(read_config(store))
         if difference:
             raise InputError(f"{store.parent}: cannot resume, the search has another configuration: {difference}")
     write_json(store / CONFIG, config.to_mapping())
@@ -180,7 +159,7 @@ def _keep(best: Path, out: Path) -> None:
             shutil.copytree(entry, out / entry.name, dirs_exist_ok=True)
         else:
             shutil.copy2(entry, out / entry.name)
-    for entry in (best.parent / name for name in ("traces.npz", "test.npz", "validation.npz")):
+    for entry in (best.parent / name for name in (TRACES, TEST, VALIDATION)):
         if entry.is_file():
             shutil.copy2(entry, out / entry.name)
     shutil.copy2(best / CONFIG, out / CONFIG)

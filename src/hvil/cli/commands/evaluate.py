@@ -87,7 +87,7 @@ def finish(
         rollouts: whether to roll out in the task's environment.
         exact_samples: call structures to draw for each trace, to compare with exact inference; None: no comparison.
     """
-    from hvil.analysis.evaluation import search_failure
+    from hvil.analysis.evaluation import FAILED_SHARE, search_failure
     from hvil.gate.files import write_json
     from hvil.training.execution import MEASURED
 
@@ -101,7 +101,8 @@ def finish(
         measured |= {"error": None, "error_interval": None, "error_unseen": None, "error_unseen_interval": None}
     else:
         training_error = _training_error(trained)
-    failure = search_failure(trained.policy, trained.data.training[:MEASURED]) if trained.knows_data else None
+    failed = training_error is not None and training_error >= FAILED_SHARE
+    failure = search_failure(trained.policy, trained.data.training[:MEASURED]) if failed else None
     result = {
         "run": str(trained.path),
         "source": source or trained.config.data.source or None,

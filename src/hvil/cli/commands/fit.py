@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ OWN_FLAGS = ("source", "demos", "test_traces")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     from hvil.data.settings import DataSettings
-    from hvil.gate.settings import add_flags
+    from hvil.gate.settings import add_flags, setting_names
     from hvil.learners import LEARNERS
     from hvil.learners.settings import TrainingSettings
 
@@ -73,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     described: set[str] = set()
     for name in LEARNERS.names():
         add_flags(parser, LEARNERS[name], leave_out=tuple(described), title=f"settings of {name}")
-        described |= {entry.name for entry in fields(LEARNERS[name])}
+        described |= setting_names(LEARNERS[name])
     add_flags(parser, TrainingSettings)
 
 
@@ -166,15 +165,16 @@ def _given(args: argparse.Namespace, learner: str) -> tuple[dict[str, Any], dict
     The first may hold settings of yet other learners; the planner refuses them.
     """
     from hvil.data.settings import DataSettings
+    from hvil.gate.settings import setting_names
     from hvil.learners import LEARNERS
     from hvil.learners.settings import TrainingSettings
     from hvil.training.fit import BASELINES
 
     kinds: list[type] = [DataSettings, TrainingSettings, *(LEARNERS[name] for name in LEARNERS.names())]
-    names = {entry.name for kind in kinds for entry in fields(kind)} - {"source"} | {"model"}
+    names = setting_names(*kinds) - {"source"} | {"model"}
     given = {name: getattr(args, name) for name in sorted(names) if getattr(args, name, None) is not None}
-    of_learner = {entry.name for entry in fields(LEARNERS[learner])}
-    of_baselines = {entry.name for name in BASELINES for entry in fields(LEARNERS[name])} - of_learner
+    of_learner = setting_names(LEARNERS[learner])
+    of_baselines = setting_names(*(LEARNERS[name] for name in BASELINES)) - of_learner
     return (
         {name: value for name, value in given.items() if name not in of_baselines},
         {name: value for name, value in given.items() if name in of_baselines},

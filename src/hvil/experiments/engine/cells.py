@@ -22,12 +22,12 @@ from hvil.data.sources import load_data
 from hvil.data.tasks import find_task
 from hvil.experiments.engine.pools import pooled_data
 from hvil.gate.errors import InputError
-from hvil.gate.settings import from_mapping, to_mapping
+from hvil.gate.settings import from_mapping, setting_names, to_mapping
 from hvil.learners import LEARNERS
 from hvil.learners.settings import TrainingSettings
 from hvil.machine.callgraph import call_graph, graph_contents
 from hvil.training.execution import carry_out
-from hvil.training.observers import read_metrics
+from hvil.training.observers import ShareDone, read_metrics
 from hvil.training.plan import check_settings, make_plan
 from hvil.training.run_files import METRICS
 
@@ -113,8 +113,7 @@ def relevant(settings: Mapping[str, Any]) -> dict[str, Any]:
     kind = LEARNERS[settings.get("model", "hvil")]
     if kind().has_procedures:
         return dict(settings)
-    own = {entry.name for entry in fields(kind)}
-    others = {entry.name for name in LEARNERS.own for entry in fields(LEARNERS[name])} - own | {"call_graph"}
+    others = setting_names(*(LEARNERS[name] for name in LEARNERS.own)) - setting_names(kind) | {"call_graph"}
     return {name: value for name, value in settings.items() if name not in others}
 
 
@@ -141,11 +140,11 @@ def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
     assert data.task is not None
     if cell.contents and data.task.contents != cell.contents:
         raise InputError(f"{cell.task}: has changed since the sweep began; start it again")
-    read = {"model", *(entry.name for kind in (LEARNERS[cell.learner], TrainingSettings) for entry in fields(kind))}
+    read = {"model"} | setting_names(LEARNERS[cell.learner], TrainingSettings)
     settings = {name: value for name, value in cell.settings.items() if name in read}
     graph = cell.settings.get("call_graph")
     plan = make_plan(data, settings | {"seed": cell.run}, graph, data_settings=source, defaults="fields")
-    watchers = [_Watch(progress)]
+    watchers = [ShareDone(progress)]
     try:
         run = carry_out(plan, data, scratch, resume=True, observers=watchers)
     except InputError:
@@ -181,23 +180,3 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": str(torch.__version__),
     }
-
-
-class _Watch:
-    """An observer that reports how far the training is."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-        self.updates = 1
-
-    def begin(self, update: int, updates: int) -> None:
-        self.updates = max(updates, 1)
-
-    def tick(self, update: int, loss: float, metrics: Mapping[str, float]) -> None:
-        self.progress(update / self.updates)
-
-    def record(self, values: Mapping[str, float]) -> None:
-        pass
-
-    def end(self) -> None:
-        pass

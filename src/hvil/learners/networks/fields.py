@@ -23,21 +23,25 @@ LAST, COUNTER = "last", "counter"
 
 
 class Fields(NamedTuple):
-    """Which input belongs to which field."""
+    """Which input belongs to which field, and what the fields cost."""
 
     names: tuple[str, ...]
     member: Float[Tensor, "I G"]
     """1 where the input belongs to the field."""
+    price: Float[Tensor, "G"]
+    """Price of each field beside that of an observation's: the last step is free, it is a procedure's memory."""
 
 
 def fields_of(config: Config, bank: MlpBank) -> Fields:
-    """The fields of a bank's inputs: observation columns by their names, then those of the frame."""
+    """The fields of a bank's inputs: observation columns by their names, then those of the frame. Made once a run."""
     names = [*_observation_fields(config), *(f"{COUNTER}[{i}]" for i in range(bank.frame.counter.width))]
     names += [LAST] * (bank.frame.width - bank.frame.counter.width)
     distinct = tuple(dict.fromkeys(names))
     member = torch.zeros(len(names), len(distinct))
     member[np.arange(len(names)), [distinct.index(name) for name in names]] = 1
-    return Fields(names=distinct, member=member)
+    of_counter = config.model.counter_price
+    price = [0.0 if name == LAST else of_counter if name.startswith(COUNTER) else 1.0 for name in distinct]
+    return Fields(names=distinct, member=member, price=torch.tensor(price))
 
 
 def _observation_fields(config: Config) -> Sequence[str]:
@@ -50,10 +54,8 @@ def _observation_fields(config: Config) -> Sequence[str]:
     return [name.partition("=")[0] for name in names]
 
 
-def shrink_fields(
-    bank: MlpBank, fields: Fields, optimiser: torch.optim.Adam, price: float, counter_price: float = 1.0
-) -> None:
-    """The proximal step of the price, in Adam's own metric; the last step is free, because it is a procedure's memory.
+def shrink_fields(bank: MlpBank, fields: Fields, optimiser: torch.optim.Adam, price: float) -> None:
+    """The proximal step of the price, in Adam's own metric.
 
     Adam divides a gradient by its root mean square s. A price on the norm of a field's weights w then moves them by
     learning rate · price / s towards 0: w ← w · max(0, 1 − rate·price / (s‖w‖)), with the mean s of the field.
@@ -68,8 +70,7 @@ def shrink_fields(
         sizes = member.sum(dim=0) * weight.shape[2]
         norms: Float[Tensor, "H G"] = (weight.square().sum(dim=2) @ member).sqrt()
         scales: Float[Tensor, "H G"] = (state["exp_avg_sq"].sum(dim=2) @ member / sizes / correction).sqrt()
-        factors = [0.0 if n == LAST else counter_price if n.startswith(COUNTER) else 1.0 for n in fields.names]
-        prices = price * torch.tensor(factors, device=weight.device)
+        prices = price * fields.price.to(weight)
         factor = (1 - group["lr"] * prices / (scales + group["eps"]) / (norms + 1e-12)).clamp_min(0)
         weight.mul_((factor @ member.T)[:, :, None])
 
