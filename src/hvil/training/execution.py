@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from hvil.analysis.evaluation import held_out_score
-from hvil.data import trace_files
 from hvil.data.sources import Data
 from hvil.data.streaming import TraceStream
 from hvil.data.traces import Traces
@@ -22,8 +21,8 @@ from hvil.training.checkpoints import Checkpoints
 from hvil.training.loop import Hooks, Observer, find_device, seeded, train
 from hvil.training.observers import MetricsFile, ProgressBar, TensorBoard
 from hvil.training.plan import Plan
-from hvil.training.run import Run, fingerprint, read_config
-from hvil.training.run_files import CONFIG, METRICS, MODEL, TEST, TRACES, VALIDATION
+from hvil.training.run import Run, fingerprint, read_config, store_data
+from hvil.training.run_files import CONFIG, METRICS, MODEL
 from hvil.training.weights import save_weights
 
 MEASURED = 500
@@ -143,13 +142,6 @@ def _errors(learner: Learner, data: Data) -> dict[str, float]:
     return errors
 
 
-def store_data(path: Path, data: Data) -> None:
-    """Store traces that came from Python in a directory, so that the run can be opened with them."""
-    for name, traces in ((TRACES, data.training), (TEST, data.test), (VALIDATION, data.validation)):
-        if traces is not None:
-            _store(path / name, traces)
-
-
 def _open(path: Path, config: Config, resume: bool) -> None:
     """Make the run directory, or make sure that the run in it can be resumed; then write what the run began with."""
     if not resume or not path.exists():
@@ -163,10 +155,3 @@ def _open(path: Path, config: Config, resume: bool) -> None:
         raise InputError(f"{path}: not a run directory (it has no {CONFIG})")
     remove_leftovers(path)
     write_json(path / CONFIG, config.to_mapping())
-
-
-def _store(path: Path, traces: Traces) -> None:
-    if not path.exists():
-        trace_files.save(traces, path)
-    elif fingerprint(trace_files.load(path)) != fingerprint(traces):
-        raise InputError(f"{path}: cannot resume, the run was made with another data set")

@@ -18,10 +18,10 @@ from hvil.gate.engine.local import Engine, Job, run_jobs
 from hvil.gate.errors import InputError
 from hvil.gate.files import write_json
 from hvil.learners.config import Config
-from hvil.training.execution import carry_out, refuse_existing, store_data
+from hvil.training.execution import carry_out, refuse_existing
 from hvil.training.observers import ShareDone, read_metrics
 from hvil.training.plan import Plan
-from hvil.training.run import Run, load, read_config, stored_data
+from hvil.training.run import Run, load, read_config, store_data, stored_data
 from hvil.training.run_files import CONFIG, METRICS, TEST, TRACES, VALIDATION
 
 WORK = "hvil.training.restarts:work"

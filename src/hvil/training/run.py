@@ -176,10 +176,7 @@ class Run:
         path.mkdir(parents=True)
         write_json(path / CONFIG, self.config.to_mapping())
         if not self.config.data.source and "data" in self.__dict__:
-            data = self.data
-            for name, traces in ((TRACES, data.training), (TEST, data.test), (VALIDATION, data.validation)):
-                if traces is not None:
-                    trace_files.save(traces, path / name)
+            store_data(path, self.data)
         save_weights(path / MODEL, self.learner, self.updates)
         self.path = path
 
@@ -220,6 +217,13 @@ def stored_data(path: Path | None, config: Config) -> Data:
     return Data(training=training, test=test, task=task_of(config.task), validation=validation)
 
 
+def store_data(path: Path, data: Data) -> None:
+    """Store traces that came from Python in a directory, so that the run can be opened with them."""
+    for name, traces in ((TRACES, data.training), (TEST, data.test), (VALIDATION, data.validation)):
+        if traces is not None:
+            _store(path / name, traces)
+
+
 def read_config(path: Path) -> Config:
     """The configuration of a run directory."""
     return Config.from_mapping(read_json(path / CONFIG), str(path / CONFIG))
@@ -239,3 +243,10 @@ def fingerprint(traces: Traces) -> str:
 
 def _load_if_there(path: Path) -> Traces | None:
     return trace_files.load(path) if path.is_file() else None
+
+
+def _store(path: Path, traces: Traces) -> None:
+    if not path.exists():
+        trace_files.save(traces, path)
+    elif fingerprint(trace_files.load(path)) != fingerprint(traces):
+        raise InputError(f"{path}: cannot resume, the run was made with another data set")
