@@ -64,6 +64,7 @@ def terms_of(costs_at: list[list[tuple[int, float]]], durations: list[int]) -> t
         entropy=nothing,
         log_q=nothing,
         log_p=nothing,
+        price=nothing,
         annotated=torch.zeros(len(flat), dtype=torch.bool),
         walk=torch.repeat_interleave(torch.tensor([len(walk) for walk in costs_at])),
         time=torch.tensor([time for time, _ in flat]),

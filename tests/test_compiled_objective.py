@@ -57,8 +57,9 @@ def test_the_objective_leaves_what_the_walk_computed_as_it_is():
     )
     before = evaluated.hidden.copy(), evaluated.log_q.copy()
     policy, posterior = learner.policy_network, learner.posterior
-    first = compiled_objective(policy, posterior, batch, context, walk, evaluated, "rao-blackwell", 1.0, "none")
-    again = compiled_objective(policy, posterior, batch, context, walk, evaluated, "rao-blackwell", 1.0, "none")
+    prices = np.zeros(len(walk.steps.counter), dtype=np.float32)
+    first = compiled_objective(policy, posterior, batch, context, walk, evaluated, "rao-blackwell", 1.0, "none", prices)
+    again = compiled_objective(policy, posterior, batch, context, walk, evaluated, "rao-blackwell", 1.0, "none", prices)
     assert first.loss.item() == again.loss.item()
     for after, copy in zip((evaluated.hidden, evaluated.log_q), before, strict=True):
         np.testing.assert_array_equal(after, copy)

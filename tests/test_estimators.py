@@ -12,7 +12,7 @@ from torch import Tensor
 import hvil
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
-from hvil.learners.hvil import HvilLearner, entropy_weight
+from hvil.learners.hvil import HvilLearner
 from hvil.learners.objective.control_variates import Baseline, no_baseline
 from hvil.learners.objective.elbo import Terms, entropy, kl_divergence
 from hvil.learners.objective.estimators import ESTIMATORS, analytic_costs, cost_to_come, sampled_log_q
@@ -33,6 +33,7 @@ def random_terms() -> tuple[Terms, Tensor, Tensor]:
         entropy=entropy(log_q),
         log_q=log_q[steps, taken],
         log_p=log_p[steps, taken],
+        price=torch.tensor([0.0, 0.3, 0.0, 0.6, 0.0, 0.0, 0.3, 0.6]),
         annotated=torch.tensor([0, 1, 0, 0, 1, 0, 0, 1]).bool(),
         walk=torch.tensor([0, 0, 0, 0, 1, 2, 2, 2]),
         time=torch.tensor([0, 0, 1, 2, 0, 0, 1, 1]),
@@ -55,6 +56,7 @@ def direct(terms: Terms, estimator: str) -> Tensor:
                 costs[i] = terms.log_q[i] - terms.log_p[i] + WEIGHT * terms.log_q[i]
             else:
                 costs[i] = terms.kl[i] - WEIGHT * terms.entropy[i]
+            costs[i] = costs[i] + terms.price[i]
         for i in steps:
             total = total + costs[i]
             for j in steps:
@@ -86,7 +88,7 @@ def test_one_trace_does_not_weigh_another() -> None:
 
 def test_the_entropy_weight_falls_by_steps() -> None:
     learner = make_learner(GRAPHS["tree"], entropy_weight=2.0, entropy_decay=0.5, entropy_decay_interval=10)
-    assert [entropy_weight(learner.config, update) for update in (0, 9, 10, 25)] == [2, 2, 1, 0.5]
+    assert [learner.config.model.entropy_weight_at(update) for update in (0, 9, 10, 25)] == [2, 2, 1, 0.5]
 
 
 EPSILON, PRIOR = 1e-4, 1e-9

@@ -14,7 +14,7 @@ from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.exact import inference as exact
 from hvil.learners.exact.cost import Limits
-from hvil.learners.exact_learner import evaluated
+from hvil.learners.exact.objective import evaluated
 from hvil.learners.hvil import HvilLearner
 from hvil.training.fit import fit
 from hvil.training.run import Run

@@ -45,6 +45,13 @@ def test_the_search_halves_until_one_is_left() -> None:
     assert rungs(4, 1000) == [Rung(500, 2), Rung(750, 1), Rung(1000, 1)]
     assert rungs(2, 1000) == [Rung(500, 1), Rung(1000, 1)]
     assert rungs(3, 10)[0] == Rung(5, 2)
+    assert rungs(1, 1000) == [Rung(1000, 1)]
+
+
+def test_the_first_halving_is_at_the_end_of_an_exact_start() -> None:
+    assert rungs(8, 2000, 200) == [Rung(200, 4), Rung(1100, 2), Rung(1550, 1), Rung(2000, 1)]
+    assert rungs(2, 2000, 200) == [Rung(200, 1), Rung(2000, 1)]
+    assert rungs(4, 150, 200) == rungs(4, 150), "a run that ends within its start is judged as one without"
 
 
 def test_restart_zero_is_the_plain_run_and_others_differ() -> None:
@@ -58,22 +65,47 @@ def test_the_best_restart_is_kept_and_can_be_had_alone(tmp_path: Path) -> None:
     traces = toy_traces()
     run = hvil.fit(traces, out=tmp_path / "run", restarts=3, workers=2, **SMALL)
     record = json.loads((tmp_path / "run" / "restarts.json").read_text(encoding="utf-8"))
-    first = {k: values["8"] for k, values in record["objective"].items()}
+    first = {k: values["8"] for k, values in record["merit"].items()}
     survivors = sorted(first, key=lambda k: first[k], reverse=True)[:2]
     assert set(first) == {"0", "1", "2"}, "all restarts are recorded"
-    assert {k for k, values in record["objective"].items() if "12" in values} == set(survivors)
+    assert {k for k, values in record["merit"].items() if "12" in values} == set(survivors)
     assert str(record["best"]) in survivors
     assert run.config.training.restart == record["best"]
     assert run.updates == 16
     alone = hvil.fit(traces, out=tmp_path / "alone", restart=record["best"], **SMALL)
     assert same(weights(tmp_path / "run"), weights(tmp_path / "alone"))
     assert hvil.load(tmp_path / "run").data.training == alone.data.training
+    in_memory = hvil.fit(traces, restarts=3, workers=2, **SMALL)
+    assert in_memory.path is None
+    assert in_memory.config == run.config
+    assert in_memory.data.training == alone.data.training
+    for one, other in zip(in_memory.learner.parameters(), alone.learner.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.slow
+def test_restarts_with_an_exact_start_are_judged_at_its_end(tmp_path: Path) -> None:
+    settings = SMALL | {"exact_start": 4, "length_price": 0.2, "restarts": 4}
+    run = hvil.fit(toy_traces(), out=tmp_path / "run", workers=2, **settings)
+    record = json.loads((tmp_path / "run" / "restarts.json").read_text(encoding="utf-8"))
+    assert all("4" in values for values in record["merit"].values())
+    assert len([k for k, values in record["merit"].items() if "10" in values]) == 2
+    assert [k for k, values in record["merit"].items() if "16" in values] == [str(record["best"])]
+    assert run.updates == 16
+
+
+def test_restarts_refuse_what_only_one_run_can_have(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="TensorBoard"):
+        hvil.fit(toy_traces(), out=tmp_path / "run", restarts=2, tensorboard=True, **SMALL)
+    with pytest.raises(InputError, match="resuming needs a run directory"):
+        hvil.fit(toy_traces(), restarts=2, resume=True, **SMALL)
 
 
 @pytest.mark.slow
 def test_a_search_that_was_killed_ends_with_the_same_bits(tmp_path: Path) -> None:
-    data, plan = prepare(toy_traces(), SMALL)
-    whole = fit_restarts(plan, data, tmp_path / "whole", 2, workers=2)
+    two = SMALL | {"restarts": 2}
+    data, plan = prepare(toy_traces(), two)
+    whole = fit_restarts(plan, data, tmp_path / "whole", workers=2)
     stages = []
 
     def dies(jobs: Sequence[Job], *arguments: Any) -> list[Failure]:
@@ -83,16 +115,16 @@ def test_a_search_that_was_killed_ends_with_the_same_bits(tmp_path: Path) -> Non
         return run_jobs(jobs, *arguments)
 
     with pytest.raises(Killed):
-        fit_restarts(plan, data, tmp_path / "killed", 2, workers=2, engine=dies)
+        fit_restarts(plan, data, tmp_path / "killed", workers=2, engine=dies)
     with pytest.raises(InputError, match="exists already"):
-        fit_restarts(plan, data, tmp_path / "killed", 2)
-    again = fit_restarts(plan, data, tmp_path / "killed", 2, workers=2, resume=True)
+        fit_restarts(plan, data, tmp_path / "killed")
+    again = fit_restarts(plan, data, tmp_path / "killed", workers=2, resume=True)
     assert same(weights(tmp_path / "whole"), weights(tmp_path / "killed"))
     assert again.config == whole.config
-    other = prepare(toy_traces(), SMALL | {"hidden": 6})[1]
+    other = prepare(toy_traces(), two | {"hidden": 6})[1]
     (tmp_path / "killed" / "config.json").unlink()
     with pytest.raises(InputError, match="another configuration: hidden"):
-        fit_restarts(other, data, tmp_path / "killed", 2, resume=True)
+        fit_restarts(other, data, tmp_path / "killed", resume=True)
 
 
 @pytest.mark.slow
@@ -104,6 +136,6 @@ def test_the_command_says_how_restarts_compare(tmp_path: Path, capsys: pytest.Ca
         == 0
     )
     shown = capsys.readouterr().out
-    assert "restart 0: training objective" in shown
+    assert "restart 0: merit" in shown
     assert shown.count("(kept)") == 1
     assert main(["fit", "karel:F", "--restarts", "0", "--out", str(tmp_path / "none")]) == 2

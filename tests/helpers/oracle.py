@@ -16,6 +16,7 @@ from hvil.learners.networks.batch import prepare
 from hvil.learners.objective.elbo import Terms, elbo_terms
 from hvil.learners.objective.estimators import analytic_costs, sampled_log_q
 from hvil.learners.settings import HvilSettings
+from hvil.learners.simplicity import step_prices
 from hvil.machine import reference
 from hvil.machine.callgraph import CallGraph, call_graph
 from hvil.machine.reference import Stack
@@ -185,7 +186,8 @@ def enumerated(learner: HvilLearner, trace: Traces, weight: float) -> Enumerated
     walk = as_walk(graph, emitted, structures)
     batch = prepare(trace[[0] * len(structures)], learner.config, learner.device)
     context = learner.posterior.context(prepare(trace, learner.config, learner.device)).repeat(len(structures), 1)
-    terms = elbo_terms(learner.policy_network, learner.posterior, batch, context, walk)
+    prices = step_prices(learner.config.model, walk.steps.counter)
+    terms = elbo_terms(learner.policy_network, learner.posterior, batch, context, walk, prices)
 
     def totals(values: Tensor) -> Tensor:
         return torch.zeros(len(structures), dtype=torch.float64).index_add(0, terms.walk, values.double())

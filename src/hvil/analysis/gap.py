@@ -17,8 +17,9 @@ from hvil.gate.errors import InputError
 from hvil.learners.config import Config
 from hvil.learners.exact import inference as exact
 from hvil.learners.exact.cost import Limits
+from hvil.learners.exact.objective import evaluated
 from hvil.learners.exact.step_table import refuse_costly
-from hvil.learners.exact_learner import ExactLearner, evaluated
+from hvil.learners.exact_learner import ExactLearner
 from hvil.learners.learner import InfersStructure, Learner
 from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.objective.elbo import Terms

@@ -16,18 +16,18 @@ from hvil.gate.errors import InputError
 from hvil.learners.config import Config
 from hvil.learners.exact import inference as exact
 from hvil.learners.exact.cost import Limits
-from hvil.learners.exact.step_table import StepTable, step_table
-from hvil.learners.hvil import (
-    entropy_weight,
+from hvil.learners.exact.objective import evaluated, exact_metrics, exact_objective, limits_of
+from hvil.learners.exact.step_table import StepTable
+from hvil.learners.learner import InferredSteps, Loss
+from hvil.learners.networks.policy import PolicyNetwork
+from hvil.learners.networks.runner import ProcedurePolicy
+from hvil.learners.simplicity import (
     input_sparsity,
+    price_of_inputs,
     priced_fields,
     refuse_sparsity_without_columns,
     shrink_policy,
 )
-from hvil.learners.learner import InferredSteps, Loss
-from hvil.learners.networks.batch import prepare
-from hvil.learners.networks.policy import PolicyNetwork
-from hvil.learners.networks.runner import ProcedurePolicy
 from hvil.machine.steps import joined
 
 
@@ -47,34 +47,26 @@ class ExactLearner(nn.Module):
         self.policy_network = PolicyNetwork(config)
         refuse_sparsity_without_columns(self.policy_network, config)
         self.fields = priced_fields(self.policy_network, config)
-        self.limits = Limits(
-            longest_span=config.model.longest_span or None, largest_counter=config.model.largest_counter or None
-        )
+        self.limits = limits_of(config)
 
     def loss(self, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
-        """The objective and its exact gradient, the mean over traces; nothing is sampled.
-
-        With the entropy's weight w, min_q E_q[Σ c_i] = -(1 + w) log Σ_z p(z, x)^{1/(1 + w)}. The minimiser is the
-        posterior at temperature 1 + w, q(z) ∝ p(z, x)^{1/(1 + w)}; for w = 0 the minimum is -log p(x). The gradient of
-        the minimum is E_q[-∇log p(z, x)], because q's own change does not matter at its best.
-        """
-        weight = entropy_weight(self.config, update)
-        table, log_probs = self.evaluated(traces)
-        result = exact.posterior(table, log_probs.detach() / (1 + weight))
-        surrogate = exact.expected_log_prob(result, log_probs)
-        expected = surrogate.item()  # E_q[log p(z, x)]
-        minimum = -(1 + weight) * float(result.log_likelihood.sum())  # = -E_q[log p(z, x)] - (1 + w) H[q]
-        entropy = (-minimum - expected) / (1 + weight)
-        total = -surrogate + (expected + minimum)  # the value of the minimum, the gradient of the surrogate
+        """The objective and its exact gradient, the mean over traces; nothing is sampled."""
+        weight = self.config.model.entropy_weight_at(update)
+        objective = exact_objective(self.policy_network, traces, self.config, weight)
+        total = objective.loss
         if self.config.model.input_sparsity:
             total = total + self.config.model.input_sparsity * input_sparsity(self.policy_network)
-        metrics = {
-            "elbo": (expected + entropy) / len(traces),
-            "entropy": entropy / len(traces),
-            "entropy_weight": weight,
-            "php_steps_per_action": float(result.step_counts.sum()) / len(traces.actions),
-        }
-        return Loss(total=total / len(traces), metrics=metrics)
+        return Loss(total=total / len(traces), metrics=exact_metrics(objective, traces, weight))
+
+    def merit(self, traces: Traces, update: int) -> float:
+        """How well the training traces are explained, the mean over traces: the ELBO less the price of the inputs read.
+
+        The posterior is the best one for the objective; without a price of long procedures the ELBO is log p(x).
+        """
+        with torch.no_grad():
+            objective = exact_objective(self.policy_network, traces, self.config, 0.0)
+        elbo = (objective.log_joint + objective.entropy) / len(traces)
+        return elbo - price_of_inputs(self.policy_network, self.fields, self.config)
 
     def shrink(self, optimiser: torch.optim.Adam, update: int) -> None:
         """The proximal step of the price of fields, after each step of the optimiser."""
@@ -110,13 +102,3 @@ def infer_exactly(
         parts.append(structures.steps)
         log_q.append(exact.step_log_posterior(table, log_probs, structures))
     return InferredSteps(steps=joined(parts), log_q=np.concatenate(log_q))
-
-
-def evaluated(
-    policy: PolicyNetwork, traces: Traces, config: Config, limits: Limits | None = None
-) -> tuple[StepTable, Float[Tensor, "R U"]]:
-    """The step table of some traces and a policy's log-probabilities on it, with their gradient."""
-    table = step_table(config.graph, traces, limits)
-    weights = next(policy.parameters())
-    features = prepare(traces, config, weights.device).features.to(weights.dtype)
-    return table, table.log_probs(policy, policy.encode(features))

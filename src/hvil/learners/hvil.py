@@ -3,6 +3,10 @@
 An update has two phases: sample the steps without gradients, then evaluate them with gradients, all at once. The
 second has two ways, compiled (`objective.compiled`) and readable (`objective.elbo`, then `objective.estimators`).
 
+With an exact start, the first updates are on short traces alone and sum over their call structures (`exact.objective`).
+Which procedure does what is decided there: a sampled posterior soon stops trying procedures that it has rarely used,
+a sum over all structures never does.
+
 Letters: R rows, B context.
 """
 
@@ -16,17 +20,25 @@ from torch import Tensor, nn
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.config import Config
-from hvil.learners.learner import InferredSteps, Loss
-from hvil.learners.networks.bank import MlpBank
+from hvil.learners.exact import inference
+from hvil.learners.exact.objective import exact_metrics, exact_objective
+from hvil.learners.learner import InferredSteps, Loss, Start
 from hvil.learners.networks.batch import Batch, prepare
 from hvil.learners.networks.dispatch import can_compile
-from hvil.learners.networks.fields import Fields, fields_of, shrink_fields
 from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.networks.posterior import PosteriorNetwork, Uniforms
 from hvil.learners.networks.runner import ProcedurePolicy
 from hvil.learners.objective.compiled import can_compile_objective, compiled_objective
 from hvil.learners.objective.elbo import Objective, Terms, elbo_terms
 from hvil.learners.objective.estimators import ESTIMATORS, estimated
+from hvil.learners.simplicity import (
+    input_sparsity,
+    price_of_inputs,
+    priced_fields,
+    refuse_sparsity_without_columns,
+    shrink_policy,
+    step_prices,
+)
 from hvil.machine.steps import Steps, Walk
 
 Path = Literal["auto", "compiled", "readable"]
@@ -42,6 +54,8 @@ class HvilLearner(nn.Module):
         self.policy_network = PolicyNetwork(config)
         self.posterior = PosteriorNetwork(config, self.policy_network)
         refuse_sparsity_without_columns(self.policy_network, config)
+        if config.model.exact_start and config.model.uses_annotations:
+            raise InputError("an exact start sums over all call structures and cannot use annotations")
         self.fields = priced_fields(self.policy_network, config)
         ESTIMATORS[config.model.estimator]  # an unknown name is refused here
 
@@ -56,11 +70,13 @@ class HvilLearner(nn.Module):
         The mean matters: Adam's weight decay is part of the gradient, and would be nothing beside a sum over the batch.
         The sparsity penalty is divided by the number of traces too: it is set against the summed cost of a batch.
         """
+        if update < self.config.model.exact_start:
+            return self._exact_loss(traces, rng, update)
         samples = self.config.model.samples
         batch = prepare(traces, self.config, self.device)
         context = self.posterior.context(batch)
         uniforms = self.posterior.uniforms(batch, rng, samples)
-        weight = entropy_weight(self.config, update)
+        weight = self.config.model.entropy_weight_at(update)
         steps, objective = self._objective(batch, context, uniforms, weight, path)
         total = objective.loss / samples
         if self.config.model.input_sparsity:
@@ -73,6 +89,42 @@ class HvilLearner(nn.Module):
             "php_steps_per_action": len(steps.row) / samples / len(traces.actions),
         }
         return Loss(total=total / len(traces), metrics=metrics)
+
+    def merit(self, traces: Traces, update: int) -> float:
+        """How well the training traces are explained, the mean over traces: the ELBO less the price of the inputs read.
+
+        In the exact start it is the ELBO of the short traces under the best posterior. The price of long procedures is
+        left out: it leads the search to structures, but which of them is right shows in how well it fits the traces,
+        and in how little it reads.
+        """
+        if self.start is not None and update <= self.start.updates:
+            short = traces[np.flatnonzero(traces.lengths <= self.start.longest)]
+            with torch.no_grad():
+                objective = exact_objective(self.policy_network, short, self.config, 0.0)
+            return (objective.log_joint + objective.entropy) / len(short)
+        elbo = self.elbo(traces, np.random.default_rng(0)) / len(traces)
+        return elbo - price_of_inputs(self.policy_network, self.fields, self.config)
+
+    @property
+    def start(self) -> Start | None:
+        """The exact start, if there is one."""
+        model = self.config.model
+        return Start(updates=model.exact_start, longest=model.exact_length) if model.exact_start else None
+
+    def _exact_loss(self, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
+        """The objective at its best posterior, and how much the posterior network differs from that: −E[log q(z|x)].
+
+        Inputs have no price yet: procedures that are not in use are the cheapest ones, and would stay so.
+        """
+        model = self.config.model
+        weight = model.entropy_weight_at(update)
+        objective = exact_objective(self.policy_network, traces, self.config, weight)
+        best = objective.posterior
+        structures = inference.sample(best.table, best.log_weights, model.samples, rng)
+        batch = prepare(traces, self.config, self.device)
+        log_q = self.posterior.log_prob(batch, self.posterior.context(batch), structures.steps)
+        total = objective.loss - log_q.sum() / model.samples
+        return Loss(total=total / len(traces), metrics=exact_metrics(objective, traces, weight))
 
     def _objective(
         self,
@@ -90,18 +142,20 @@ class HvilLearner(nn.Module):
             raise InputError(f"the objective cannot be compiled for this device, network or estimator ({estimator})")
         if can_compile_it and path != "readable":
             walk, evaluated = posterior.walk_compiled(batch, context, uniforms)
+            prices = step_prices(self.config.model, walk.steps.counter)
             objective = compiled_objective(
-                policy, posterior, batch, context, walk, evaluated, estimator, weight, baseline
+                policy, posterior, batch, context, walk, evaluated, estimator, weight, baseline, prices
             )
         else:
             walk = self._walk(batch, context, uniforms)
-            terms = elbo_terms(policy, posterior, batch, context, walk)
-            objective = estimated(terms, estimator, weight, baseline)
+            objective = estimated(self._terms(batch, context, walk), estimator, weight, baseline)
         return walk.steps, objective
 
     def shrink(self, optimiser: torch.optim.Adam, update: int) -> None:
-        """The proximal step of the price of fields, after each step of the optimiser."""
-        shrink_policy(self.policy_network, self.fields, self.config, optimiser, update)
+        """The proximal step of the price of fields, after each step of the optimiser; not in an exact start."""
+        since_start = update - self.config.model.exact_start
+        if since_start >= 0:
+            shrink_policy(self.policy_network, self.fields, self.config, optimiser, since_start)
 
     def policy(self) -> ProcedurePolicy:
         """The policy as it is now."""
@@ -130,47 +184,14 @@ class HvilLearner(nn.Module):
         context = self.posterior.context(batch)
         uniforms = self.posterior.uniforms(batch, rng or np.random.default_rng(0))
         walk = self._walk(batch, context, uniforms, greedy=rng is None)
-        return walk.steps, elbo_terms(self.policy_network, self.posterior, batch, context, walk)
+        return walk.steps, self._terms(batch, context, walk)
+
+    def _terms(self, batch: Batch, context: Float[Tensor, "R B"], walk: Walk) -> Terms:
+        prices = step_prices(self.config.model, walk.steps.counter)
+        return elbo_terms(self.policy_network, self.posterior, batch, context, walk, prices)
 
     def _walk(self, batch: Batch, context: Float[Tensor, "R B"], uniforms: Uniforms, greedy: bool = False) -> Walk:
         """A walk of the posterior, compiled where that is possible."""
         if can_compile(context):
             return self.posterior.walk_compiled(batch, context, uniforms, greedy)[0]
         return self.posterior.walk_batched(batch, context, uniforms, greedy)
-
-
-def entropy_weight(config: Config, update: int) -> float:
-    """The schedule w = w_∞ + (w_0 − w_∞) · decay^⌊update / interval⌋; the paper's has w_∞ = 0."""
-    model = config.model
-    fallen = model.entropy_decay ** (update // model.entropy_decay_interval)
-    return float(model.entropy_final + (model.entropy_weight - model.entropy_final) * fallen)
-
-
-def shrink_policy(
-    policy: PolicyNetwork, fields: Fields | None, config: Config, optimiser: torch.optim.Adam, update: int
-) -> None:
-    """Make the policy pay for the fields that its procedures read."""
-    model = config.model
-    if fields is not None and isinstance(policy.bank, MlpBank):
-        ramp = min(1.0, (update + 1) / model.field_sparsity_ramp) if model.field_sparsity_ramp else 1.0
-        shrink_fields(policy.bank, fields, optimiser, ramp * model.field_sparsity)
-
-
-def priced_fields(policy: PolicyNetwork, config: Config) -> Fields | None:
-    """The fields that the policy pays for; None if they have no price."""
-    paid = config.model.field_sparsity and isinstance(policy.bank, MlpBank)
-    return fields_of(config, policy.bank) if paid else None  # type: ignore[arg-type]
-
-
-def refuse_sparsity_without_columns(policy: PolicyNetwork, config: Config) -> None:
-    """Refuse input sparsity for networks whose first layer has no input columns."""
-    if (config.model.input_sparsity or config.model.field_sparsity) and not isinstance(policy.bank, MlpBank):
-        raise InputError("input sparsity needs the network mlp: other networks have no input columns")
-
-
-def input_sparsity(policy: PolicyNetwork) -> Tensor:
-    """Group lasso: the sum over procedures and inputs of the norm of the weights that leave the input."""
-    assert isinstance(policy.bank, MlpBank)
-    # A norm has no gradient at 0; with the small number added, a column that has become zero may stay there.
-    norms: Float[Tensor, "H inputs"] = (policy.bank.weight1.square().sum(dim=2) + 1e-12).sqrt()
-    return norms.sum()

@@ -83,6 +83,31 @@ class HasElbo(Protocol):
 
 
 @runtime_checkable
+class JudgesItself(Protocol):
+    """A learner that can say how well its training has gone, from the training traces alone."""
+
+    def merit(self, traces: Traces, update: int) -> float:
+        """The higher, the better; comparable between restarts of one plan after the same number of updates."""
+
+
+class Start(NamedTuple):
+    """Updates at the beginning in which a learner wants short traces alone."""
+
+    updates: int
+    longest: int
+    """The longest trace, in actions."""
+
+
+@runtime_checkable
+class StartsShort(Protocol):
+    """A learner that may want short traces alone at the beginning."""
+
+    @property
+    def start(self) -> Start | None:
+        """The start; None for all traces from the first update on."""
+
+
+@runtime_checkable
 class Shrinks(Protocol):
     """A learner that changes its weights after each step of the optimiser, such as by a proximal step."""
 

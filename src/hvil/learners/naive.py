@@ -18,6 +18,8 @@ from hvil.data.traces import Traces
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.learner import Loss
 from hvil.learners.networks.bank import MlpBank, ModuleBank
+from hvil.learners.settings import HvilSettings
+from hvil.learners.simplicity import step_prices
 from hvil.machine import reference
 from hvil.machine.reference import Frame, Stack
 
@@ -45,7 +47,7 @@ def naive_loss(learner: HvilLearner, traces: Traces, rng: np.random.Generator, u
     most_steps = [int(n) * (2 * depth - 1) + depth for n in traces.lengths for _ in range(settings.samples)]
     uniforms = iter(np.split(rng.random(sum(most_steps)), np.cumsum(most_steps)[:-1]))
     walks = [[naive_walk(learner, trace, next(uniforms)) for _ in range(settings.samples)] for trace in traces]
-    costs = [[step_costs(steps, settings.estimator, weight) for steps in of_trace] for of_trace in walks]
+    costs = [[step_costs(steps, settings, weight) for steps in of_trace] for of_trace in walks]
     total = torch.zeros((), dtype=next(learner.parameters()).dtype)
     for n, of_trace in enumerate(walks):
         for k, steps in enumerate(of_trace):
@@ -95,18 +97,19 @@ def naive_walk(
     return steps
 
 
-def step_costs(steps: list[NaiveStep], estimator: str, weight: float) -> list[Tensor]:
+def step_costs(steps: list[NaiveStep], settings: HvilSettings, weight: float) -> list[Tensor]:
     """c_i of each step of a walk."""
     costs = []
     for step in steps:
         log_q, log_p = step.log_q[step.choice], step.log_p[step.choice]
         if step.annotated:
             costs.append(-log_p - log_q)
-        elif estimator == "score":
+        elif settings.estimator == "score":
             costs.append(log_q - log_p + weight * log_q)
         else:
             costs.append(kl_divergence(step) - weight * posterior_entropy(step))
-    return costs
+    prices = step_prices(settings, np.array([step.stack[-1].counter for step in steps])).tolist()
+    return [cost + price for cost, price in zip(costs, prices, strict=True)]
 
 
 def surrogate(steps: list[NaiveStep], costs: list[Tensor], baselines: list[float], estimator: str) -> Tensor:

@@ -41,8 +41,8 @@ class ProcedureSettings(LearnerSettings):
     """The settings of learners whose policy is a set of procedures on a call stack.
 
     The policy is p(u | h, τ, last, o): procedure h chooses its step u from the observation o and its frame, that is,
-    its counter τ and its last step. The cost of a sampled step is c = D[q ‖ p] − w·H[q]. Its entropy weight falls by
-    w = w_∞ + (w_0 − w_∞) · decay^⌊update / interval⌋.
+    its counter τ and its last step. The cost of a step is c = D[q ‖ p] − w·H[q] + λτ, with the price λ of long
+    procedures. The entropy weight falls by w = w_∞ + (w_0 − w_∞) · decay^⌊update / interval⌋.
     """
 
     encoder: Literal["separate", "shared"] = setting(
@@ -79,8 +79,26 @@ class ProcedureSettings(LearnerSettings):
         low=0,
     )
     counter_price: float = setting(1.0, "how many times as much an input of the counter costs as another field", low=0)
-    field_sparsity_ramp: int = setting(0, "updates in which the price of fields grows from 0", low=0)
+    field_sparsity_ramp: int = setting(
+        0, "updates in which the price of fields grows from 0; an exact start comes before", low=0
+    )
+    length_price: float = setting(
+        0.0,
+        "price of long procedures: a step costs this times the number of steps that its frame has taken before it",
+        low=0,
+    )
+    longest_span: int = setting(
+        0, "exact sums leave out call structures in which a procedure is active for more actions (0: none)", low=0
+    )
+    largest_counter: int = setting(
+        0, "exact sums leave out call structures in which a procedure takes more steps than this (0: none)", low=0
+    )
     annotations: Literal["ignore", "use"] = setting("ignore", "call structure that comes with the data")
+
+    def entropy_weight_at(self, update: int) -> float:
+        """The schedule w = w_∞ + (w_0 − w_∞) · decay^⌊update / interval⌋; the paper's has w_∞ = 0."""
+        fallen = self.entropy_decay ** (update // self.entropy_decay_interval)
+        return float(self.entropy_final + (self.entropy_weight - self.entropy_final) * fallen)
 
     @property
     def uses_annotations(self) -> bool:
@@ -97,7 +115,8 @@ class ProcedureSettings(LearnerSettings):
 class HvilSettings(ProcedureSettings):
     """HVIL: policy p and posterior q trained together on call structures that q samples.
 
-    It minimises E_q[Σ_i D[q(u_i|·) ‖ p(u_i|·)] − w·H[q(u_i|·)]], a bound on −log p(x) for w = 0 (paper, Algorithm 2).
+    It minimises E_q[Σ_i c_i], a bound on −log p(x) for w = 0 and λ = 0 (paper, Algorithm 2). With an exact start, q in
+    the first updates is not the network but the best posterior there is, and only short traces are drawn.
     """
 
     learner: ClassVar[str] = "hvil"
@@ -118,26 +137,26 @@ class HvilSettings(ProcedureSettings):
         "what the weights of the score are compared with: nothing, what the other traces cost, or what the other walks "
         "of the same trace cost (with one walk as `others`)",
     )
+    exact_start: int = setting(
+        0,
+        "updates at the beginning in which only short traces are drawn and all their call structures are summed over: "
+        "the policy learns from the sum, the posterior from samples of it",
+        low=0,
+    )
+    exact_length: int = setting(50, "the longest trace of the exact start, in actions", low=1)
 
 
 @dataclass(frozen=True)
 class ExactSettings(ProcedureSettings):
     """The exact learner: the same policy, trained on the sum over all call structures of a trace.
 
-    It minimises −(1 + w) log Σ_z p(z, x)^{1/(1 + w)}, which is HVIL's objective at its best posterior; for w = 0 this
-    is −log p(x).
+    It minimises −(1 + w) log Σ_z (p(z, x) e^{−λΣτ})^{1/(1 + w)}, which is HVIL's objective at its best posterior; for
+    w = 0 and λ = 0 this is −log p(x).
     """
 
     learner: ClassVar[str] = "exact"
     home: ClassVar[str | Callable[[Any], Any]] = "hvil.learners.exact_learner:ExactLearner"
     title: ClassVar[str] = "the same procedures, trained on the sum over all call structures; for short traces"
-
-    longest_span: int = setting(
-        0, "leave out call structures in which a procedure is active for more actions than this (0: none)", low=0
-    )
-    largest_counter: int = setting(
-        0, "leave out call structures in which a procedure takes more steps than this (0: none)", low=0
-    )
 
 
 @dataclass(frozen=True)
@@ -196,8 +215,14 @@ class TrainingSettings:
     )
     checkpoint_every: int = setting(0, "updates between two checkpoints (0: with each evaluation)", low=0)
     seed: int = setting(0, "seed of everything random", low=0, high=2**63 - 1)
+    restarts: int = setting(
+        1, "initialisations to try, on all processors; the best by its training objective is kept", low=1, high=1000
+    )
     restart: int = setting(
-        0, "number of the restart: other initial weights, order and samples on the same data", low=0, high=10_000
+        0,
+        "number of the (first) restart: other initial weights, order and samples on the same data",
+        low=0,
+        high=10_000,
     )
     threads: int = setting(1, "threads of the linear algebra; small matrices are fastest on one", low=1, high=1024)
     device: str = setting("cpu", "where the networks are computed: cpu or cuda")

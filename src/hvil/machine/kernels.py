@@ -134,6 +134,17 @@ def posterior_possible(graph, procedures, height, counter, emitted, possible):
 
 @njit(**_OPTIONS)
 @no_type_check
+def posterior_masks(graph, steps, emitted, possible):
+    """Write the posterior's mask at each of given steps to `possible`."""
+    procedures = np.empty(graph.max_depth + 1, dtype=np.int64)
+    for i in range(steps.row.shape[0]):
+        height = steps.depth[i]
+        procedures[height - 1] = steps.procedure[i]  # those below were the top when they called
+        posterior_possible(graph, procedures, height, steps.counter[i], emitted[steps.row[i]], possible[i])
+
+
+@njit(**_OPTIONS)
+@no_type_check
 def machine_step(graph, procedures, counters, lasts, height, choice):
     """Take a step (paper, Algorithm 1; `reference.step`); return the new height."""
     terminate = graph.terminate

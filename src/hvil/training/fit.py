@@ -1,26 +1,23 @@
 """From a source to a run: load the data, plan, train. `fit` does all of it; the command line calls its parts.
 
-The parts are `prepare` (source to data and plan) and `execution.carry_out` (data and plan to a run).
+The parts are `prepare` (source to data and plan) and `restarts.train_plan` (data and plan to a run).
 """
 
 import os
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hvil.data.sources import Data, Source, load_data
 from hvil.data.traces import Traces
-from hvil.gate.errors import InputError
-from hvil.gate.progress import progress_bar
 from hvil.gate.settings import from_mapping, setting_names
 from hvil.learners import LEARNERS
 from hvil.learners.config import Config
 from hvil.learners.settings import TrainingSettings
 from hvil.training.execution import carry_out, earlier_config
 from hvil.training.plan import GraphSpec, Plan, make_plan, plan_data
-from hvil.training.restarts import fit_restarts
+from hvil.training.restarts import train_plan
 from hvil.training.run import Run
 
 BASELINES = ("feedforward", "lstm")
@@ -44,7 +41,6 @@ def fit(
     resume: bool = False,
     tensorboard: bool = False,
     progress: bool = False,
-    restarts: int = 1,
     workers: int | None = None,
     **settings: Any,
 ) -> Run:
@@ -63,8 +59,6 @@ def fit(
         resume: go on with the run in `out`.
         tensorboard: also write TensorBoard's files into `out`.
         progress: show a progress bar on standard error.
-        restarts: how many initialisations are tried; the one with the best training objective is kept. More than one
-            need a directory.
         workers: how many restarts run at a time; by default one for each processor.
         **settings: any field of `DataSettings`, of the learner's settings class or of `TrainingSettings`, and `model`,
             the learner's name. `run.plan` says why the others have their values.
@@ -74,20 +68,7 @@ def fit(
     path = None if out is None else Path(out)
     earlier = earlier_config(path) if resume else None
     data, plan = prepare(source, settings, call_graph, test=test, validation=validation, earlier=earlier)
-    if restarts == 1:
-        return carry_out(plan, data, path, resume=resume, tensorboard=tensorboard, progress=progress)
-    if path is None or tensorboard:
-        raise InputError("restarts need a run directory (out), and have no TensorBoard files")
-    with progress_bar(f"{restarts} restarts", 1000) if progress else nullcontext(lambda done: None) as bar:
-        return fit_restarts(
-            plan,
-            data,
-            path,
-            restarts,
-            workers=workers,
-            resume=resume,
-            on_progress=lambda share: bar(round(1000 * share)),
-        )
+    return train_plan(plan, data, path, resume=resume, tensorboard=tensorboard, progress=progress, workers=workers)
 
 
 def prepare(
@@ -127,7 +108,7 @@ def fit_baselines(
     for name in BASELINES:
         names = setting_names(LEARNERS[name])
         settings = {key: value for key, value in given.items() if key in names}
-        settings |= asdict(run.config.training) | {"model": name, "network": run.config.model.network}
+        settings |= asdict(run.config.training) | {"model": name, "network": run.config.model.network, "restarts": 1}
         plan = make_plan(run.data, settings, run.config.graph, data_settings=run.config.data)
         out = None if run.path is None else run.path / name
         runs[name] = carry_out(plan, run.data, out, resume=resume and out is not None, progress=progress)

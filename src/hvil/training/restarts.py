@@ -1,24 +1,32 @@
 """Restarts: several initialisations of one plan, of which the best is kept. No test trace is looked at.
 
 A search for structure may fail, and a failed search shows it in its own objective. Successive halving: all restarts run
-for half of the updates, the better half of them for half of the rest, and so on; the last one runs to the end. Each
+for half of the updates, the better half of them for half of the rest, and so on; the last one runs to the end. If there
+is an exact start, the first halving is at its end: a structure is found by then, and the rest is not yet paid for. Each
 restart is a run of its own in `restarts/K`, so that a killed search goes on where it was.
 """
 
+import hashlib
 import math
 import os
 import shutil
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hvil.data.sources import Data
+from hvil.data.traces import Traces
 from hvil.gate.engine.local import Engine, Job, run_jobs
 from hvil.gate.errors import InputError
-from hvil.gate.files import write_json
+from hvil.gate.files import read_json, write_json
+from hvil.gate.progress import progress_bar
 from hvil.learners.config import Config
+from hvil.learners.learner import JudgesItself
 from hvil.training.execution import carry_out, refuse_existing
+from hvil.training.loop import Observer
 from hvil.training.observers import ShareDone, read_metrics
 from hvil.training.plan import Plan
 from hvil.training.run import Run, load, read_config, store_data, stored_data
@@ -27,7 +35,7 @@ from hvil.training.run_files import CONFIG, METRICS, TEST, TRACES, VALIDATION
 WORK = "hvil.training.restarts:work"
 RECORD = "restarts.json"
 JUDGED_SHARE = 0.1
-"""The share of a restart's updates, its last ones, whose mean objective judges it: single records are noisy."""
+"""The share of a restart's updates, its last ones, whose mean loss judges a learner that cannot judge itself."""
 
 
 class Rung(NamedTuple):
@@ -39,35 +47,93 @@ class Rung(NamedTuple):
     """Of which so many go on."""
 
 
-def rungs(restarts: int, updates: int) -> list[Rung]:
-    """The stages of successive halving: after half of the updates half of the restarts are left, and so on."""
-    stages = []
-    left, share = restarts, 0.5
+def rungs(restarts: int, updates: int, start: int = 0) -> list[Rung]:
+    """The stages of the search; `start` is the number of updates of the exact start."""
+    reached = start if start < updates else 0
+    stages: list[Rung] = []
+    left = restarts
     while left > 1:
+        if stages or not reached:
+            reached += math.ceil((updates - reached) / 2)
         left = math.ceil(left / 2)
-        stages.append(Rung(until=max(1, round(share * updates)), survivors=left))
-        share += (1 - share) / 2
+        stages.append(Rung(until=reached, survivors=left))
     return [*stages, Rung(until=updates, survivors=1)]
+
+
+def train_plan(
+    plan: Plan,
+    data: Data,
+    out: Path | None = None,
+    *,
+    resume: bool = False,
+    tensorboard: bool = False,
+    progress: bool = False,
+    observers: Sequence[Observer] = (),
+    workers: int | None = None,
+    engine: Engine = run_jobs,
+) -> Run:
+    """Train what is planned: one run, or several restarts of which the best is kept.
+
+    Args:
+        plan: the settings.
+        data: the traces.
+        out: the run directory; None keeps the run in memory.
+        resume: go on with the run, or the search, in `out`.
+        tensorboard: also write TensorBoard's files; not with restarts.
+        progress: show a progress bar.
+        observers: who else watches a single run.
+        workers: how many restarts run at a time; by default one for each processor.
+        engine: who runs restarts. Those of a cluster need the directory on a file system that its machines share.
+    """
+    restarts = plan.config.training.restarts
+    if restarts == 1:
+        return carry_out(
+            plan, data, out, resume=resume, tensorboard=tensorboard, progress=progress, observers=observers
+        )
+    if tensorboard:
+        raise InputError("TensorBoard's files are those of one run: leave them out, or give --restarts 1")
+    if out is None and resume:
+        raise InputError("resuming needs a run directory: name one with out")
+    with (
+        tempfile.TemporaryDirectory(prefix="hvil-") if out is None else nullcontext() as scratch,
+        progress_bar(f"{restarts} restarts", 1000) if progress else nullcontext(lambda done: None) as bar,
+    ):
+        path = out if out is not None else Path(scratch or "") / "run"
+        run = fit_restarts(
+            plan,
+            data,
+            path,
+            workers=workers,
+            resume=resume,
+            on_progress=lambda share: bar(round(1000 * share)),
+            engine=engine,
+        )
+        return run if out is not None else _in_memory(run)
+
+
+def _in_memory(run: Run) -> Run:
+    """The run in memory only; its directory may then go."""
+    in_memory = replace(run, path=None)
+    in_memory.data = run.data
+    return in_memory
 
 
 def fit_restarts(
     plan: Plan,
     data: Data,
     out: Path,
-    restarts: int,
     *,
     workers: int | None = None,
     resume: bool = False,
     on_progress: Callable[[float], None] = lambda share: None,
     engine: Engine = run_jobs,
 ) -> Run:
-    """Train several restarts of a plan and keep the best one as the run in `out`; all are recorded beside it.
+    """Train the restarts of a plan and keep the best one as the run in `out`; all are recorded beside it.
 
     Args:
         plan: what to train; its own restart is the first of them.
         data: the traces.
         out: the run directory.
-        restarts: how many initialisations.
         workers: how many run at a time; by default one for each processor.
         resume: go on with the search in `out`.
         on_progress: called with the share of the work that is done.
@@ -76,15 +142,13 @@ def fit_restarts(
     Raises:
         InputError: the directory exists, or the search in it has another plan.
     """
-    if restarts < 2:
-        raise InputError(f"{restarts} restarts: a choice needs at least 2")
     if resume and (out / CONFIG).is_file():
         return load(out)
-    first = plan.config.training.restart
-    configs = {k: _restarted(plan.config, k) for k in range(first, first + restarts)}
+    training = plan.config.training
+    configs = {k: _restarted(plan.config, k) for k in range(training.restart, training.restart + training.restarts)}
     store = out / "restarts"
     _open(store, plan.config, data, resume)
-    stages = rungs(restarts, plan.config.training.updates)
+    stages = rungs(len(configs), training.updates, getattr(plan.config.model, "exact_start", 0))
     judged: dict[str, dict[str, float]] = {str(k): {} for k in configs}
     left = list(configs)
     for number, stage in enumerate(stages):
@@ -94,12 +158,12 @@ def fit_restarts(
             jobs, WORK, min(workers or os.cpu_count() or 1, len(jobs)), store / "workers.log", advance, lambda key: None
         )
         if failures:
-            raise OSError(f"restart {failures[0].key} failed: {failures[0].reason}")
+            raise OSError(f"restart {failures[0].key.rpartition('-')[2]} failed: {failures[0].reason}")
         for k in left:
-            judged[str(k)][str(stage.until)] = objective(store / str(k), stage.until)
+            judged[str(k)][str(stage.until)] = float(read_json(jobs[left.index(k)].target)["merit"])
         left = sorted(left, key=lambda k: judged[str(k)][str(stage.until)], reverse=True)[: stage.survivors]
     best = left[0]
-    write_json(out / RECORD, {"best": best, "objective": judged})
+    write_json(out / RECORD, {"best": best, "merit": judged})
     _keep(store / str(best), out)
     run = load(out)
     run.plan, run.data = replace(plan, config=configs[best]), data
@@ -114,15 +178,16 @@ def work(cell: Mapping[str, Any], progress: Callable[[float], None], scratch: Pa
     out = store / str(config.training.restart)
     plan = Plan(config=config, reasons={})
     run = carry_out(plan, data, out, resume=True, observers=[ShareDone(progress, until)], until=until, keep_data=False)
-    return {"updates": run.updates}
+    return {"updates": run.updates, "merit": merit(run, data.training, out / METRICS)}
 
 
-def objective(run: Path, until: int) -> float:
-    """What a restart is judged by: the mean ELBO of the training traces in its last updates, or minus the loss."""
-    lines = [line for line in read_metrics(run / METRICS) if line["update"] <= until and "loss" in line]
-    recent = [line for line in lines if line["update"] > (1 - JUDGED_SHARE) * until] or lines[-1:]
-    values = [float(line["elbo"]) if line.get("elbo") is not None else -float(line["loss"]) for line in recent]
-    return sum(values) / len(values) if values else -math.inf
+def merit(run: Run, training: Traces, metrics: Path) -> float:
+    """What a restart is judged by: what its learner says of the training traces, else minus its recent loss."""
+    if isinstance(run.learner, JudgesItself):
+        return run.learner.merit(replace(training, annotations=None), run.updates)
+    lines = [line for line in read_metrics(metrics) if line.get("loss") is not None]
+    recent = [line for line in lines if line["update"] > (1 - JUDGED_SHARE) * run.updates] or lines[-1:]
+    return -sum(float(line["loss"]) for line in recent) / len(recent) if recent else -math.inf
 
 
 def _restarted(config: Config, restart: int) -> Config:
@@ -130,10 +195,13 @@ def _restarted(config: Config, restart: int) -> Config:
 
 
 def _job(store: Path, restart: int, config: Config, until: int) -> Job:
-    cell = {"store": str(store.resolve()), "until": until, "config": config.to_mapping()}
+    place = str(store.resolve())
+    cell = {"store": place, "until": until, "config": config.to_mapping()}
     target = store / f"{restart}-{until}.json"
     target.unlink(missing_ok=True)  # a restart that has come so far before says so at once, from its checkpoint
-    return Job(key=str(restart), cell=cell, target=target, scratch=store / f"{restart}-scratch")
+    # Searches that run at the same time on one cluster must not have jobs of the same name.
+    key = f"{hashlib.sha256(place.encode()).hexdigest()[:10]}-{restart}"
+    return Job(key=key, cell=cell, target=target, scratch=store / f"{restart}-scratch")
 
 
 def _open(store: Path, config: Config, data: Data, resume: bool) -> None:

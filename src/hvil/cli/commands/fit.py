@@ -4,6 +4,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from hvil.cli.engines import add_engine_flags, engine_of
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -51,16 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="RUN", help="a new run directory (default: runs/SOURCE-MODEL-SEED)")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out from its last checkpoint")
     parser.add_argument("--plan", action="store_true", help="show every setting and the reason for it; train nothing")
-    parser.add_argument(
-        "--restarts",
-        type=int,
-        default=1,
-        metavar="R",
-        help="initialisations to try, on all processors; the one with the best training objective is kept (default: 1)",
-    )
-    parser.add_argument(
-        "--workers", type=int, metavar="K", help="restarts that run at a time (default: one a processor)"
-    )
+    add_engine_flags(parser, "restarts")
     parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard's files into the run")
     parser.add_argument(
         "--baselines",
@@ -83,12 +76,14 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     from hvil.cli.commands.evaluate import finish
     from hvil.data.sources import short_name
-    from hvil.training.execution import carry_out, earlier_config, refuse_existing
+    from hvil.training.execution import earlier_config, refuse_existing
     from hvil.training.fit import BASELINES, prepare
     from hvil.training.loop import intervals
     from hvil.training.observers import Announcement, on_terminal
     from hvil.training.plan import refuse_unknown
+    from hvil.training.restarts import train_plan
 
+    engine = engine_of(args)
     out = Path(args.out or f"runs/{short_name(args.source)}-{args.model or 'hvil'}-{args.seed or 0}")
     if not args.resume and not args.plan:
         refuse_existing(out)  # before the data are loaded, which may take a while
@@ -106,18 +101,19 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     own_data = data.task is None
     config, progress = plan.config, on_terminal()
     announcement = [Announcement(plan.lines(data))] if own_data and not args.json else []
-    if args.restarts == 1:
-        trained = carry_out(
-            plan,
-            data,
-            out,
-            resume=args.resume,
-            tensorboard=args.tensorboard,
-            progress=progress,
-            observers=announcement,
-        )
-    else:
-        trained = _restarted(prepared, out, args)
+    trained = train_plan(
+        plan,
+        data,
+        out,
+        resume=args.resume,
+        tensorboard=args.tensorboard,
+        progress=progress,
+        observers=announcement,
+        workers=args.workers,
+        engine=engine,
+    )
+    if config.training.restarts > 1 and not args.json:
+        _show_restarts(out)
     if trained.updates < config.training.updates and not args.json:
         # Training stops `patience` evaluations after the best one.
         best = trained.updates - config.training.patience * intervals(config.training).evaluation
@@ -131,32 +127,16 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
-def _restarted(prepared: "Prepared", out: "Path", args: argparse.Namespace) -> "Run":
-    """Train several restarts, keep the best, and say how they compare."""
-    from hvil.gate.errors import InputError
+def _show_restarts(out: "Path") -> None:
+    """Say how the restarts of a run compare: by their objective on the training traces, the higher the better."""
     from hvil.gate.files import read_json
-    from hvil.gate.progress import progress_bar
-    from hvil.training.restarts import RECORD, fit_restarts
+    from hvil.training.restarts import RECORD
 
-    if args.tensorboard:
-        raise InputError("--tensorboard does not go with --restarts")
-    with progress_bar(f"{args.restarts} restarts", 1000) as bar:
-        run = fit_restarts(
-            prepared.plan,
-            prepared.data,
-            out,
-            args.restarts,
-            workers=args.workers,
-            resume=args.resume,
-            on_progress=lambda share: bar(round(1000 * share)),
-        )
     record = read_json(out / RECORD)
-    if not args.json:
-        for restart, values in record["objective"].items():
-            judged = ", ".join(f"{value:.3f} after {update} updates" for update, value in values.items())
-            kept = "  (kept)" if int(restart) == record["best"] else ""
-            print(f"restart {restart}: training objective {judged}{kept}")
-    return run
+    for restart, values in record["merit"].items():
+        judged = ", ".join(f"{value:.3f} after {update} updates" for update, value in values.items())
+        kept = "  (kept)" if int(restart) == record["best"] else ""
+        print(f"restart {restart}: merit {judged}{kept}")
 
 
 def _given(args: argparse.Namespace, learner: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -6,10 +6,13 @@ Imports are inside the functions, so that `--help` answers at once.
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from hvil.cli.engines import add_engine_flags, engine_of
+
 if TYPE_CHECKING:
     from hvil.experiments.experiment import Experiment
     from hvil.experiments.outcome.results import Results
     from hvil.experiments.reproduce import Shown
+    from hvil.gate.engine.local import Engine
 
 SUMMARY = (
     "Run a figure of the paper (acausal, bubblesort, karel-data, karel-length) or an experiment of your own (a .py or "
@@ -33,13 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--preset", metavar="NAME", help="paper (the paper's numbers) or quick (default: quick, where there is one)"
     )
-    parser.add_argument(
-        "--engine", choices=("local", "ray"), default="local", help="who runs the cells (default: %(default)s)"
-    )
-    parser.add_argument("--workers", type=int, metavar="K", help="cells at a time (default: one a processor)")
-    parser.add_argument(
-        "--ray-address", metavar="HOST:PORT", help="a running Ray cluster (default: one is started on this machine)"
-    )
+    add_engine_flags(parser, "cells")
     parser.add_argument(
         "--out", metavar="DIR", help="where it all goes (default: results/NAME, or results/NAME-PRESET)"
     )
@@ -50,17 +47,14 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run the cells that have no record, then show all of them."""
     from hvil.gate.errors import InputError
 
-    if args.workers is not None and args.workers < 1:
-        raise InputError(f"--workers {args.workers}: expected at least 1")
-    if args.ray_address and args.engine != "ray":
-        raise InputError("--ray-address is for --engine ray")
+    engine = engine_of(args)
     if args.from_records:
         if args.experiment or args.preset:
             raise InputError("--from-records draws what the records are of: name no figure and no preset")
         return _show_records(args)
     if not args.experiment:
         raise InputError("name a figure or a file (see hvil reproduce --help)")
-    return _run_experiment(args)
+    return _run_experiment(args, engine)
 
 
 def _show_records(args: argparse.Namespace) -> dict[str, Any]:
@@ -77,21 +71,18 @@ def _show_records(args: argparse.Namespace) -> dict[str, Any]:
     return _shown(args, results, show(results, out))
 
 
-def _run_experiment(args: argparse.Namespace) -> dict[str, Any]:
+def _run_experiment(args: argparse.Namespace, engine: "Engine") -> dict[str, Any]:
     import sys
     from pathlib import Path
 
     from hvil.experiments.experiment_files import find_experiment
     from hvil.experiments.reproduce import run_experiment, show
-    from hvil.gate.engine.local import run_jobs
-    from hvil.gate.engine.ray import ray_engine
     from hvil.gate.progress import sweep_progress
 
     table = find_experiment(args.experiment)
     preset = args.preset or ("quick" if "quick" in table.presets else None)
     experiment = table.preset(preset) if preset else table
     out = Path(args.out or _default_out(experiment, preset))
-    engine = ray_engine(args.ray_address, args.workers) if args.engine == "ray" else run_jobs
     with sweep_progress(experiment.name) as progress:
         results, failures = run_experiment(
             experiment,

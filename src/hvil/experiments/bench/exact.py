@@ -18,8 +18,8 @@ from hvil.experiments.bench.updates import batch, learner, update
 from hvil.learners.config import Config
 from hvil.learners.exact import inference as exact
 from hvil.learners.exact.cost import Limits
+from hvil.learners.exact.objective import evaluated
 from hvil.learners.exact.step_table import step_table
-from hvil.learners.exact_learner import evaluated
 from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.settings import ExactSettings
 

@@ -43,7 +43,8 @@ def profile(repeats: int) -> dict[str, float]:
 
     def objective(inputs: Batch, context: Tensor, walk: Walk, evaluated: Evaluated) -> Tensor:
         networks = hvil.policy_network, hvil.posterior
-        return compiled_objective(*networks, inputs, context, walk, evaluated, "rao-blackwell", 1.0, "none").loss
+        free = np.zeros(len(walk.steps.counter), dtype=np.float32)
+        return compiled_objective(*networks, inputs, context, walk, evaluated, "rao-blackwell", 1.0, "none", free).loss
 
     for _ in range(repeats + 2):
         inputs = timed("prepare the batch", prepare, traces, hvil.config, hvil.device)

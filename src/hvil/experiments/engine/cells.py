@@ -26,9 +26,9 @@ from hvil.gate.settings import from_mapping, setting_names, to_mapping
 from hvil.learners import LEARNERS
 from hvil.learners.settings import TrainingSettings
 from hvil.machine.callgraph import call_graph, graph_contents
-from hvil.training.execution import carry_out
 from hvil.training.observers import ShareDone, read_metrics
 from hvil.training.plan import check_settings, make_plan
+from hvil.training.restarts import train_plan
 from hvil.training.run_files import METRICS
 
 Progress = Callable[[float], None]
@@ -146,12 +146,12 @@ def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
     plan = make_plan(data, settings | {"seed": cell.run}, graph, data_settings=source, defaults="fields")
     watchers = [ShareDone(progress)]
     try:
-        run = carry_out(plan, data, scratch, resume=True, observers=watchers)
+        run = train_plan(plan, data, scratch, resume=True, observers=watchers, workers=1)
     except InputError:
         # What an earlier version or a crash left may be unusable: start afresh. If the cell itself is at fault, the
         # same error comes again.
         shutil.rmtree(scratch, ignore_errors=True)
-        run = carry_out(plan, data, scratch, observers=watchers)
+        run = train_plan(plan, data, scratch, observers=watchers, workers=1)
     metrics = read_metrics(scratch / METRICS)
     config = plan.config
     return {

@@ -68,7 +68,7 @@ def shrink_fields(bank: MlpBank, fields: Fields, optimiser: torch.optim.Adam, pr
         weight, member = bank.weight1, fields.member.to(bank.weight1)
         correction = 1 - group["betas"][1] ** float(state["step"])
         sizes = member.sum(dim=0) * weight.shape[2]
-        norms: Float[Tensor, "H G"] = (weight.square().sum(dim=2) @ member).sqrt()
+        norms = field_norms(bank, fields)
         scales: Float[Tensor, "H G"] = (state["exp_avg_sq"].sum(dim=2) @ member / sizes / correction).sqrt()
         prices = price * fields.price.to(weight)
         factor = (1 - group["lr"] * prices / (scales + group["eps"]) / (norms + 1e-12)).clamp_min(0)
@@ -77,5 +77,11 @@ def shrink_fields(bank: MlpBank, fields: Fields, optimiser: torch.optim.Adam, pr
 
 def fields_read(bank: MlpBank, fields: Fields) -> list[tuple[str, ...]]:
     """The fields that each procedure reads: those with a weight that is not 0."""
-    norms = bank.weight1.detach().square().sum(dim=2) @ fields.member.to(bank.weight1)
-    return [tuple(name for name, norm in zip(fields.names, row, strict=True) if norm > 0) for row in norms.tolist()]
+    norms = field_norms(bank, fields).tolist()
+    return [tuple(name for name, norm in zip(fields.names, row, strict=True) if norm > 0) for row in norms]
+
+
+def field_norms(bank: MlpBank, fields: Fields) -> Float[Tensor, "H G"]:
+    """‖weights of a field‖ in each procedure."""
+    squares: Float[Tensor, "H I"] = bank.weight1.detach().square().sum(dim=2)
+    return (squares @ fields.member.to(squares)).sqrt()

@@ -15,14 +15,14 @@ from jaxtyping import Bool, Float, Float32, Int
 from torch import Tensor, nn
 
 from hvil.learners.config import Config
-from hvil.learners.networks.bank import FrameInputs, Frames, MlpBank, grouped, masked_log_softmax
+from hvil.learners.networks.bank import FrameInputs, Frames, MlpBank, grouped, masked_log_softmax, step_scores
 from hvil.learners.networks.batch import Batch
 from hvil.learners.networks.encoders import feature_shape, make_encoder
 from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.networks.ragged_lstm import run_ragged
 from hvil.machine import batched, kernels
 from hvil.machine.arrays import NetworkArrays, graph_arrays
-from hvil.machine.steps import Walk, most_steps, room_for_walk, selected
+from hvil.machine.steps import Steps, Walk, most_steps, room_for_walk, selected
 
 
 class Evaluated(NamedTuple):
@@ -94,6 +94,15 @@ class PosteriorNetwork(nn.Module):
         encoded = self._encode(features)
         emitted = torch.from_numpy(batch.emitted).to(encoded.device)
         return torch.cat([encoded, nn.functional.one_hot(emitted, self.terminate + 1).to(encoded)], dim=1)
+
+    def log_prob(self, batch: Batch, context: Float[Tensor, "R B"], steps: Steps) -> Float[Tensor, "S"]:
+        """Log q(u|·) of given steps, with its gradient; they come in the order by procedure."""
+        groups = grouped(steps.procedure, len(self.graph.procedures))
+        possible = np.empty((len(steps.row), self.graph.step_count), dtype=bool)
+        kernels.posterior_masks(self.arrays, steps, batch.emitted, possible)
+        log_q = masked_log_softmax(step_scores(self.bank, context, steps, groups), possible[groups.order])
+        choice = torch.from_numpy(steps.choice[groups.order]).to(log_q.device)
+        return log_q.gather(1, choice[:, None])[:, 0]
 
     def uniforms(self, batch: Batch, rng: np.random.Generator, samples: int = 1) -> Uniforms:
         """The random numbers of `samples` walks of each trace: one for each PHP step that a walk could have."""

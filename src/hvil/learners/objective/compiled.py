@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float32
 from torch import Tensor
 
 from hvil.learners.networks.bank import MlpBank
@@ -52,6 +52,7 @@ def compiled_objective(
     estimator: str,
     entropy_weight: float,
     baseline: str,
+    prices: Float32[np.ndarray, "S"],
 ) -> Objective:
     """One sample of the objective over the steps of a compiled walk, with its gradient to weights and context."""
     assert isinstance(policy.bank, MlpBank)
@@ -61,7 +62,14 @@ def compiled_objective(
     log_p = np.empty((len(walk.annotated), net_p.bias2.shape[1]), dtype=np.float32)
     kernels.policy_log_probabilities(net_p, features, walk, hidden_p, log_p)
     value, kl, entropy, grad_scores_q, grad_scores_p = kernels.objective(
-        walk, batch.row_offsets, evaluated.log_q, log_p, entropy_weight, _ESTIMATORS[estimator], _BASELINES[baseline]
+        walk,
+        batch.row_offsets,
+        evaluated.log_q,
+        log_p,
+        entropy_weight,
+        _ESTIMATORS[estimator],
+        _BASELINES[baseline],
+        prices,
     )
     grad_context = np.zeros(tuple(context.shape), dtype=np.float32)
     grads_q = _bank_gradients(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float32, Int
 from torch import Tensor
 
 from hvil.learners.networks.bank import Groups, grouped, masked_log_softmax, step_scores
@@ -30,6 +30,8 @@ class Terms(NamedTuple):
     """log q(u_i|·) of the step that was taken."""
     log_p: Float[Tensor, "S"]
     """log p(u_i|·) of the step that was taken."""
+    price: Float[Tensor, "S"]
+    """λτ, what the step costs because its frame has taken τ steps before it."""
     annotated: Bool[Tensor, "S"]
     """Steps that came from an annotation and were not sampled."""
     walk: Int[Tensor, "S"]
@@ -59,7 +61,12 @@ class Objective(NamedTuple):
 
 
 def elbo_terms(
-    policy: PolicyNetwork, posterior: PosteriorNetwork, batch: Batch, context: Float[Tensor, "R B"], walk: Walk
+    policy: PolicyNetwork,
+    posterior: PosteriorNetwork,
+    batch: Batch,
+    context: Float[Tensor, "R B"],
+    walk: Walk,
+    prices: Float32[np.ndarray, "S"],
 ) -> Terms:
     """Evaluate p and q at sampled steps: p at all of them, q where it has a choice (elsewhere its step is certain)."""
     steps = walk.steps
@@ -89,6 +96,7 @@ def elbo_terms(
         entropy=step_entropy,
         log_q=log_q_taken,
         log_p=log_p_taken,
+        price=torch.from_numpy(prices).to(kl),
         annotated=torch.from_numpy(walk.annotated).to(device),
         walk=torch.from_numpy(walk_number).to(device),
         time=torch.from_numpy(steps.row - first_rows[walk_number]).to(device),

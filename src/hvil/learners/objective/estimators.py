@@ -1,11 +1,11 @@
 """Gradient estimators of the expected cost E_q[Σ_i c_i]: one function each, over the same terms.
 
-The cost of a sampled step is c_i = D[q(u_i|·) ‖ p(u_i|·)] − w·H[q(u_i|·)], that of an annotated one
-−log p(u_i) − log q(u_i). An estimator returns a scalar, the sum over all walks of the batch, whose *gradient* is an
-unbiased estimate of the gradient of the summed expected costs; its value is not the cost. It has two parts: the
-gradient of the costs, and for each sampled step j its score ∇log q(u_j) times a weight. The weight is a cost less a
-baseline b_j, which lowers the variance (`control_variates`). That cost includes the entropy: without it the posterior
-collapses onto a solution without hierarchy.
+The cost of a sampled step is c_i = D[q(u_i|·) ‖ p(u_i|·)] − w·H[q(u_i|·)] + λτ_i, that of an annotated one
+−log p(u_i) − log q(u_i) + λτ_i, with the price λ of long procedures. An estimator returns a scalar, the sum over all
+walks of the batch, whose *gradient* is an unbiased estimate of the gradient of the summed expected costs; its value is
+not the cost. It has two parts: the gradient of the costs, and for each sampled step j its score ∇log q(u_j) times a
+weight. The weight is a cost less a baseline b_j, which lowers the variance (`control_variates`). That cost includes the
+entropy: without it the posterior collapses onto a solution without hierarchy.
 
 `ESTIMATORS` holds what `--estimator` names. A user's estimator is a function like those below.
 
@@ -61,12 +61,14 @@ def rao_blackwell(terms: Terms, entropy_weight: float, baseline: Baseline) -> Te
 
 def analytic_costs(terms: Terms, entropy_weight: float) -> Float[Tensor, "S"]:
     """c_i with the KL and the entropy summed over all choices."""
-    return torch.where(terms.annotated, -terms.log_p - terms.log_q, terms.kl - entropy_weight * terms.entropy)
+    sampled = terms.kl - entropy_weight * terms.entropy
+    return torch.where(terms.annotated, -terms.log_p - terms.log_q, sampled) + terms.price
 
 
 def sampled_costs(terms: Terms, entropy_weight: float) -> Float[Tensor, "S"]:
-    """c_i from the step taken alone: log q − log p + w·log q, whose mean under q is the analytic cost."""
-    return torch.where(terms.annotated, -terms.log_p - terms.log_q, (1 + entropy_weight) * terms.log_q - terms.log_p)
+    """c_i from the step taken alone: log q − log p + w·log q + λτ, whose mean under q is the analytic cost."""
+    sampled = (1 + entropy_weight) * terms.log_q - terms.log_p
+    return torch.where(terms.annotated, -terms.log_p - terms.log_q, sampled) + terms.price
 
 
 def sampled_log_q(terms: Terms) -> Float[Tensor, "S"]:

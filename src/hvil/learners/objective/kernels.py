@@ -5,6 +5,9 @@ an analytic cost is c = Σ_u q_u f_u, and
 
     ∂c/∂(score of v under q) = q_v (f_v − c),    ∂c/∂(score of v under p) = p_v − q_v.
 
+The price λτ of long procedures is added to each cost. It depends on the steps before and not on the scores of this one,
+so it enters the gradient through the weights of earlier scores alone.
+
 A sampled or annotated cost is made of log q_u and log p_u of the step u alone: ∂log q_u/∂(score of v) = 1[u=v] − q_v,
 and the same for p. What weighs ∇log q_u is called the score weight, after the score function ∇log q_u.
 
@@ -56,7 +59,7 @@ def _choice_count(walk, i):
 @njit(**_OPTIONS)
 @no_type_check
 def _step_cost(walk, i, log_q, log_p, entropy_weight, estimator):
-    """c_i, D[q ‖ p] and H[q] of a step; where there is one choice, log q is 0, whatever the array holds."""
+    """c_i without its price, D[q ‖ p] and H[q]; where there is one choice, log q is 0, whatever the array holds."""
     choice = walk.steps.choice[i]
     several = _choice_count(walk, i) > 1
     kl, entropy = 0.0, 0.0
@@ -172,7 +175,7 @@ def _step_gradients(walk, i, log_q, log_p, entropy_weight, estimator, cost, scor
 
 @njit(**_OPTIONS)
 @no_type_check
-def objective(walk, row_offsets, log_q, log_p, entropy_weight, estimator, baseline):
+def objective(walk, row_offsets, log_q, log_p, entropy_weight, estimator, baseline, prices):
     """The estimator's value, Σ D[q ‖ p], Σ H[q], and the gradients with respect to the scores of q and of p.
 
     First the costs of all steps and their score weights, walk by walk, then the baselines, then the gradients.
@@ -186,7 +189,8 @@ def objective(walk, row_offsets, log_q, log_p, entropy_weight, estimator, baseli
     for walk_number in range(offsets.shape[0] - 1):
         first, end = offsets[walk_number], offsets[walk_number + 1]
         for i in range(first, end):
-            costs[i], kl, entropy = _step_cost(walk, i, log_q, log_p, entropy_weight, estimator)
+            cost, kl, entropy = _step_cost(walk, i, log_q, log_p, entropy_weight, estimator)
+            costs[i] = cost + prices[i]
             total_kl += kl
             total_entropy += entropy
         _score_weights(costs, first, end, estimator, score_weights)
@@ -200,7 +204,16 @@ def objective(walk, row_offsets, log_q, log_p, entropy_weight, estimator, baseli
         if not walk.annotated[i] and _choice_count(walk, i) > 1:
             value += score_weights[i] * log_q[i, walk.steps.choice[i]]
         _step_gradients(
-            walk, i, log_q, log_p, entropy_weight, estimator, costs[i], score_weights[i], grad_scores_q, grad_scores_p
+            walk,
+            i,
+            log_q,
+            log_p,
+            entropy_weight,
+            estimator,
+            costs[i] - prices[i],
+            score_weights[i],
+            grad_scores_q,
+            grad_scores_p,
         )
     return value, total_kl, total_entropy, grad_scores_q, grad_scores_p
 

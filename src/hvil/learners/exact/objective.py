@@ -1,0 +1,99 @@
+"""HVIL's objective at its best posterior, by the sum over all call structures: its value, gradient and posterior.
+
+With the entropy's weight w and the price λ of long procedures, and with τ of every step,
+
+    min_q E_q[Σ c_i] = −(1 + w) log Σ_z (p(z, x) e^{−λΣτ})^{1/(1 + w)}.
+
+The minimiser is q(z) ∝ (p(z, x) e^{−λΣτ})^{1/(1 + w)}; for w = 0 and λ = 0 it is p(z | x) and the minimum −log p(x).
+The gradient of the minimum is E_q[−∇log p(z, x)], because q's own change does not matter at its best.
+
+Letters: R rows of the step table, U choices.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hvil.data.traces import Traces
+from hvil.learners.config import Config
+from hvil.learners.exact import inference
+from hvil.learners.exact.cost import Limits
+from hvil.learners.exact.step_table import StepTable, step_table
+from hvil.learners.networks.batch import prepare
+from hvil.learners.networks.policy import PolicyNetwork
+from hvil.learners.simplicity import step_prices
+
+
+class BestPosterior(NamedTuple):
+    """The posterior that minimises the objective of some traces, in the form that `inference.sample` takes."""
+
+    table: StepTable
+    log_weights: Float[Tensor, "R U"]
+    """The exponent of the sum, a term for each choice at each row: (log p(u|·) − λτ) / (1 + w)."""
+
+
+class ExactObjective(NamedTuple):
+    """The objective of some traces, summed over them."""
+
+    loss: Tensor
+    """min_q E_q[Σ c_i], with its gradient."""
+    log_joint: float
+    """E_q[log p(z, x)] under the best posterior."""
+    entropy: float
+    """H[q]. With `log_joint` it makes the ELBO of the best posterior."""
+    steps: float
+    """The expected number of PHP steps."""
+    posterior: BestPosterior
+
+
+def limits_of(config: Config) -> Limits:
+    """What the settings leave out of exact sums."""
+    model = config.model
+    return Limits(longest_span=model.longest_span or None, largest_counter=model.largest_counter or None)
+
+
+def evaluated(
+    policy: PolicyNetwork, traces: Traces, config: Config, limits: Limits | None = None
+) -> tuple[StepTable, Float[Tensor, "R U"]]:
+    """The step table of some traces and a policy's log-probabilities on it, with their gradient."""
+    table = step_table(config.graph, traces, limits)
+    weights = next(policy.parameters())
+    features = prepare(traces, config, weights.device).features.to(weights.dtype)
+    return table, table.log_probs(policy, policy.encode(features))
+
+
+def best_posterior(table: StepTable, log_probs: Float[Tensor, "R U"], config: Config, weight: float) -> BestPosterior:
+    """The best posterior for a policy's log-probabilities; no gradient flows through it."""
+    prices = torch.from_numpy(step_prices(config.model, table.counter)).to(log_probs)
+    return BestPosterior(table=table, log_weights=(log_probs.detach() - prices[:, None]) / (1 + weight))
+
+
+def exact_objective(policy: PolicyNetwork, traces: Traces, config: Config, weight: float) -> ExactObjective:
+    """The objective of some traces at its best posterior, with its exact gradient; nothing is sampled."""
+    table, log_probs = evaluated(policy, traces, config, limits_of(config))
+    posterior = best_posterior(table, log_probs, config, weight)
+    result = inference.posterior(table, posterior.log_weights)
+    surrogate = inference.expected_log_prob(result, log_probs)
+    log_joint = surrogate.item()
+    steps_at = result.step_counts.sum(axis=1)
+    price = float(steps_at @ step_prices(config.model, table.counter))
+    minimum = -(1 + weight) * float(result.log_likelihood.sum())  # = −E_q[log p(z, x)] + λ E_q[Στ] − (1 + w) H[q]
+    return ExactObjective(
+        loss=-surrogate + (log_joint + minimum),  # the value of the minimum, the gradient of the surrogate
+        log_joint=log_joint,
+        entropy=(price - log_joint - minimum) / (1 + weight),
+        steps=float(steps_at.sum()),
+        posterior=posterior,
+    )
+
+
+def exact_metrics(objective: ExactObjective, traces: Traces, weight: float) -> dict[str, float]:
+    """What an update on exact sums reports, the mean over traces."""
+    return {
+        "elbo": (objective.log_joint + objective.entropy) / len(traces),
+        "entropy": objective.entropy / len(traces),
+        "entropy_weight": weight,
+        "php_steps_per_action": objective.steps / len(traces.actions),
+    }
