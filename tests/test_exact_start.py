@@ -44,7 +44,7 @@ def of_walks(terms: Terms, values: torch.Tensor) -> torch.Tensor:
 
 
 def enumerated_minimum(learner: HvilLearner, traces: Traces, weight: float) -> torch.Tensor:
-    """Σ_x −(1 + w) log Σ_z (p(z, x) e^{−λΣτ})^{1/(1 + w)}, with its gradient."""
+    """Σ_x −(1 + w) log Σ_z (p(z, x) e^{−λΣf(τ)})^{1/(1 + w)}, with its gradient."""
     total = torch.zeros((), dtype=torch.float64)
     for trace in traces:
         terms = all_structures(learner, trace)

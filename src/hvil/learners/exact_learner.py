@@ -22,9 +22,10 @@ from hvil.learners.learner import InferredSteps, Loss
 from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.networks.runner import ProcedurePolicy
 from hvil.learners.simplicity import (
+    description_length,
     input_sparsity,
-    price_of_inputs,
     priced_fields,
+    prune,
     refuse_sparsity_without_columns,
     shrink_policy,
 )
@@ -59,14 +60,19 @@ class ExactLearner(nn.Module):
         return Loss(total=total / len(traces), metrics=exact_metrics(objective, traces, weight))
 
     def merit(self, traces: Traces, update: int) -> float:
-        """How well the training traces are explained, the mean over traces: the ELBO less the price of the inputs read.
+        """Minus the description length of a trace: its ELBO less its share of what it takes to say what is read.
 
         The posterior is the best one for the objective; without a price of long procedures the ELBO is log p(x).
         """
         with torch.no_grad():
             objective = exact_objective(self.policy_network, traces, self.config, 0.0)
-        elbo = (objective.log_joint + objective.entropy) / len(traces)
-        return elbo - price_of_inputs(self.policy_network, self.fields, self.config)
+        length = description_length(self.policy_network, self.config, traces)
+        return (objective.log_joint + objective.entropy - length) / len(traces)
+
+    def finish(self, traces: Traces) -> None:
+        """Prune what is not needed, if the settings say so."""
+        if self.config.model.prune:
+            prune(self.policy_network, self.config, traces)
 
     def shrink(self, optimiser: torch.optim.Adam, update: int) -> None:
         """The proximal step of the price of fields, after each step of the optimiser."""

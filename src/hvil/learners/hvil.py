@@ -32,9 +32,10 @@ from hvil.learners.objective.compiled import can_compile_objective, compiled_obj
 from hvil.learners.objective.elbo import Objective, Terms, elbo_terms
 from hvil.learners.objective.estimators import ESTIMATORS, estimated
 from hvil.learners.simplicity import (
+    description_length,
     input_sparsity,
-    price_of_inputs,
     priced_fields,
+    prune,
     refuse_sparsity_without_columns,
     shrink_policy,
     step_prices,
@@ -91,19 +92,24 @@ class HvilLearner(nn.Module):
         return Loss(total=total / len(traces), metrics=metrics)
 
     def merit(self, traces: Traces, update: int) -> float:
-        """How well the training traces are explained, the mean over traces: the ELBO less the price of the inputs read.
+        """Minus the description length of a trace: its ELBO less its share of what it takes to say what is read.
 
-        In the exact start it is the ELBO of the short traces under the best posterior. The price of long procedures is
-        left out: it leads the search to structures, but which of them is right shows in how well it fits the traces,
-        and in how little it reads.
+        In the exact start, where the weights are far from sparse, it is the ELBO of the short traces under the best
+        posterior. The price of long procedures is left out: it leads the search to structures, but which of them is
+        right shows in how well it fits the traces, and in how little it reads.
         """
         if self.start is not None and update <= self.start.updates:
             short = traces[np.flatnonzero(traces.lengths <= self.start.longest)]
             with torch.no_grad():
                 objective = exact_objective(self.policy_network, short, self.config, 0.0)
             return (objective.log_joint + objective.entropy) / len(short)
-        elbo = self.elbo(traces, np.random.default_rng(0)) / len(traces)
-        return elbo - price_of_inputs(self.policy_network, self.fields, self.config)
+        length = description_length(self.policy_network, self.config, traces)
+        return (self.elbo(traces, np.random.default_rng(0)) - length) / len(traces)
+
+    def finish(self, traces: Traces) -> None:
+        """Prune what is not needed, if the settings say so."""
+        if self.config.model.prune:
+            prune(self.policy_network, self.config, traces)
 
     @property
     def start(self) -> Start | None:

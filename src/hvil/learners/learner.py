@@ -90,6 +90,14 @@ class JudgesItself(Protocol):
         """The higher, the better; comparable between restarts of one plan after the same number of updates."""
 
 
+@runtime_checkable
+class Finishes(Protocol):
+    """A learner that changes its weights once after the last update, such as by pruning."""
+
+    def finish(self, traces: Traces) -> None:
+        """Change the weights in place; `traces` are the training traces."""
+
+
 class Start(NamedTuple):
     """Updates at the beginning in which a learner wants short traces alone."""
 

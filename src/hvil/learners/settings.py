@@ -41,8 +41,8 @@ class ProcedureSettings(LearnerSettings):
     """The settings of learners whose policy is a set of procedures on a call stack.
 
     The policy is p(u | h, τ, last, o): procedure h chooses its step u from the observation o and its frame, that is,
-    its counter τ and its last step. The cost of a step is c = D[q ‖ p] − w·H[q] + λτ, with the price λ of long
-    procedures. The entropy weight falls by w = w_∞ + (w_0 − w_∞) · decay^⌊update / interval⌋.
+    its counter τ and its last step. The cost of a step is c = D[q ‖ p] − w·H[q] + λ(min(τ, 3)/3)², with the price λ
+    of long procedures. The entropy weight falls by w = w_∞ + (w_0 − w_∞) · decay^⌊update / interval⌋.
     """
 
     encoder: Literal["separate", "shared"] = setting(
@@ -84,8 +84,13 @@ class ProcedureSettings(LearnerSettings):
     )
     length_price: float = setting(
         0.0,
-        "price of long procedures: a step costs this times the number of steps that its frame has taken before it",
+        "price of long procedures: what a step costs once its procedure has taken three steps (before, it costs less)",
         low=0,
+    )
+    prune: bool = setting(
+        False,
+        "after the last update, set to 0 the weights of every input that a procedure can do without: all training "
+        "traces that were right stay right",
     )
     longest_span: int = setting(
         0, "exact sums leave out call structures in which a procedure is active for more actions (0: none)", low=0
@@ -150,8 +155,8 @@ class HvilSettings(ProcedureSettings):
 class ExactSettings(ProcedureSettings):
     """The exact learner: the same policy, trained on the sum over all call structures of a trace.
 
-    It minimises −(1 + w) log Σ_z (p(z, x) e^{−λΣτ})^{1/(1 + w)}, which is HVIL's objective at its best posterior; for
-    w = 0 and λ = 0 this is −log p(x).
+    It minimises −(1 + w) log Σ_z (p(z, x) e^{−λΣf(τ)})^{1/(1 + w)}, f(τ) = (min(τ, 3)/3)². That is HVIL's objective at
+    its best posterior; for w = 0 and λ = 0 it is −log p(x).
     """
 
     learner: ClassVar[str] = "exact"

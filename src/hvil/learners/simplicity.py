@@ -1,24 +1,40 @@
-"""What makes learned programs simple: prices of the inputs that procedures read.
+"""What makes learned programs simple: prices of long procedures and of the inputs they read, and pruning.
 
 The price of long procedures is part of a step's cost, and so in `objective` and `exact.objective`.
+
+Letters: S steps.
 """
+
+import math
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float32, Int
 from torch import Tensor
 
+from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.config import Config
 from hvil.learners.networks.bank import MlpBank
 from hvil.learners.networks.fields import Fields, field_norms, fields_of, shrink_fields
 from hvil.learners.networks.policy import PolicyNetwork
+from hvil.learners.networks.runner import ProcedurePolicy
 from hvil.learners.settings import ProcedureSettings
+
+FREE_STEPS = 3
+"""From this many steps on, each further step of a procedure has the full price."""
 
 
 def step_prices(settings: ProcedureSettings, counter: Int[np.ndarray, "S"]) -> Float32[np.ndarray, "S"]:
-    """λf(τ) of each step: what it costs because of the τ steps that its frame has taken before it."""
-    return np.float32(settings.length_price) * counter.astype(np.float32)
+    """λf(τ) of each step, f(τ) = (min(τ, 3)/3)²: what it costs because of the τ steps its frame has taken before it.
+
+    A procedure of two or three steps is nearly free. Each further step costs λ, so a loop is paid for by the number of
+    its rounds: the body of a loop becomes a procedure of its own, and two rounds are not put into one call. With
+    f(τ) = τ long loops are cheaper if two rounds share a call, and that is what is then learned.
+    """
+    share: Float32[np.ndarray, "S"] = (np.minimum(counter, FREE_STEPS) / FREE_STEPS).astype(np.float32)
+    prices: Float32[np.ndarray, "S"] = np.float32(settings.length_price) * share**2
+    return prices
 
 
 def shrink_policy(
@@ -37,21 +53,53 @@ def priced_fields(policy: PolicyNetwork, config: Config) -> Fields | None:
     return fields_of(config, policy.bank) if paid else None  # type: ignore[arg-type]
 
 
-def price_of_inputs(policy: PolicyNetwork, fields: Fields | None, config: Config) -> float:
-    """What the inputs that procedures read cost for each trace, in the units of the objective."""
-    model, price = config.model, 0.0
+def prune(policy: PolicyNetwork, config: Config, traces: Traces) -> int:
+    """Set the weights of inputs to 0 that a procedure can do without; the number of fields that are still read.
+
+    A field may go if every trace that the greedy policy follows to its end is still followed without it. The fields
+    with the smallest weights are tried first. What is left is what the program needs to know.
+    """
+    bank = policy.bank
+    assert isinstance(bank, MlpBank)
+    fields = fields_of(config, bank)
+
+    def wrong_traces() -> int:
+        return int(ProcedurePolicy(policy).wrong(traces).sum())
+
+    wrong = wrong_traces()
+    norms = field_norms(bank, fields).cpu().numpy()
+    read = 0
     with torch.no_grad():
-        if model.input_sparsity:
-            price += model.input_sparsity * input_sparsity(policy).item() / config.training.batch_size
-        if fields is not None and isinstance(policy.bank, MlpBank):
-            price += model.field_sparsity * field_norms(policy.bank, fields).sum(dim=0).mul(fields.price).sum().item()
-    return price
+        for place in np.argsort(norms, axis=None, kind="stable"):
+            procedure, field = np.unravel_index(place, norms.shape)
+            columns = torch.nonzero(fields.member[:, field])[:, 0].to(bank.weight1.device)
+            kept = bank.weight1[procedure, columns].clone()
+            bank.weight1[procedure, columns] = 0
+            if norms[procedure, field] and wrong_traces() > wrong:
+                bank.weight1[procedure, columns] = kept
+                read += 1
+    return read
+
+
+def description_length(policy: PolicyNetwork, config: Config, traces: Traces) -> float:
+    """What it takes to say which inputs the pruned policy reads, in nats: log(procedures · fields) for each.
+
+    The weights are afterwards what they were. 0 for networks without input columns.
+    """
+    if not isinstance(policy.bank, MlpBank):
+        return 0.0
+    weights = policy.bank.weight1.detach().clone()
+    read = prune(policy, config, traces)
+    with torch.no_grad():
+        policy.bank.weight1.copy_(weights)
+    return read * math.log(len(weights) * len(fields_of(config, policy.bank).names))
 
 
 def refuse_sparsity_without_columns(policy: PolicyNetwork, config: Config) -> None:
-    """Refuse input sparsity for networks whose first layer has no input columns."""
-    if (config.model.input_sparsity or config.model.field_sparsity) and not isinstance(policy.bank, MlpBank):
-        raise InputError("input sparsity needs the network mlp: other networks have no input columns")
+    """Refuse input sparsity and pruning for networks whose first layer has no input columns."""
+    model = config.model
+    if (model.input_sparsity or model.field_sparsity or model.prune) and not isinstance(policy.bank, MlpBank):
+        raise InputError("input sparsity and pruning need the network mlp: other networks have no input columns")
 
 
 def input_sparsity(policy: PolicyNetwork) -> Tensor:

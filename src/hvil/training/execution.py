@@ -15,7 +15,7 @@ from hvil.gate.errors import InputError
 from hvil.gate.files import remove_leftovers, write_json
 from hvil.learners import build
 from hvil.learners.config import Config
-from hvil.learners.learner import Learner
+from hvil.learners.learner import Finishes, Learner
 from hvil.machine.arrays import check_annotations
 from hvil.training.checkpoints import Checkpoints
 from hvil.training.loop import Hooks, Observer, find_device, seeded, train
@@ -26,7 +26,7 @@ from hvil.training.run_files import CONFIG, METRICS, MODEL
 from hvil.training.weights import save_weights
 
 MEASURED = 500
-"""Training traces on which the training error is measured during training, at most: more would slow it down."""
+"""Training traces on which the training error is measured, and by which is pruned, at most: more would take long."""
 
 
 def carry_out(
@@ -88,6 +88,8 @@ def carry_out(
         until=until,
         stream=None if data.stream is None else _Checked(data.stream, config),
     )
+    if isinstance(learner, Finishes) and (until is None or trained.updates >= config.training.updates):
+        learner.finish(data.training[:MEASURED])
     if out is not None:  # also if there was no update, and so no checkpoint
         save_weights(out / MODEL, learner, trained.updates)
     run = Run(config=config, learner=learner, path=out, updates=trained.updates, seconds=trained.seconds, plan=plan)

@@ -2,9 +2,9 @@
 
 With the entropy's weight w and the price λ of long procedures, and with τ of every step,
 
-    min_q E_q[Σ c_i] = −(1 + w) log Σ_z (p(z, x) e^{−λΣτ})^{1/(1 + w)}.
+    min_q E_q[Σ c_i] = −(1 + w) log Σ_z (p(z, x) e^{−λΣf(τ)})^{1/(1 + w)}.
 
-The minimiser is q(z) ∝ (p(z, x) e^{−λΣτ})^{1/(1 + w)}; for w = 0 and λ = 0 it is p(z | x) and the minimum −log p(x).
+The minimiser is q(z) ∝ (p(z, x) e^{−λΣf(τ)})^{1/(1 + w)}; for w = 0 and λ = 0 it is p(z | x) and the minimum −log p(x).
 The gradient of the minimum is E_q[−∇log p(z, x)], because q's own change does not matter at its best.
 
 Letters: R rows of the step table, U choices.
@@ -31,7 +31,7 @@ class BestPosterior(NamedTuple):
 
     table: StepTable
     log_weights: Float[Tensor, "R U"]
-    """The exponent of the sum, a term for each choice at each row: (log p(u|·) − λτ) / (1 + w)."""
+    """The exponent of the sum, a term for each choice at each row: (log p(u|·) − λf(τ)) / (1 + w)."""
 
 
 class ExactObjective(NamedTuple):
@@ -79,7 +79,7 @@ def exact_objective(policy: PolicyNetwork, traces: Traces, config: Config, weigh
     log_joint = surrogate.item()
     steps_at = result.step_counts.sum(axis=1)
     price = float(steps_at @ step_prices(config.model, table.counter))
-    minimum = -(1 + weight) * float(result.log_likelihood.sum())  # = −E_q[log p(z, x)] + λ E_q[Στ] − (1 + w) H[q]
+    minimum = -(1 + weight) * float(result.log_likelihood.sum())  # = −E_q[log p(z, x)] + λ E_q[Σf(τ)] − (1 + w) H[q]
     return ExactObjective(
         loss=-surrogate + (log_joint + minimum),  # the value of the minimum, the gradient of the surrogate
         log_joint=log_joint,

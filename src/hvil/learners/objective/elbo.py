@@ -31,7 +31,7 @@ class Terms(NamedTuple):
     log_p: Float[Tensor, "S"]
     """log p(u_i|·) of the step that was taken."""
     price: Float[Tensor, "S"]
-    """λτ, what the step costs because its frame has taken τ steps before it."""
+    """λf(τ), what the step costs because its frame has taken τ steps before it."""
     annotated: Bool[Tensor, "S"]
     """Steps that came from an annotation and were not sampled."""
     walk: Int[Tensor, "S"]

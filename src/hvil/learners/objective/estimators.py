@@ -1,7 +1,7 @@
 """Gradient estimators of the expected cost E_q[Σ_i c_i]: one function each, over the same terms.
 
-The cost of a sampled step is c_i = D[q(u_i|·) ‖ p(u_i|·)] − w·H[q(u_i|·)] + λτ_i, that of an annotated one
-−log p(u_i) − log q(u_i) + λτ_i, with the price λ of long procedures. An estimator returns a scalar, the sum over all
+The cost of a sampled step is c_i = D[q(u_i|·) ‖ p(u_i|·)] − w·H[q(u_i|·)] + λf(τ_i), that of an annotated one
+−log p(u_i) − log q(u_i) + λf(τ_i), with the price λ of long procedures. An estimator returns a scalar, the sum over all
 walks of the batch, whose *gradient* is an unbiased estimate of the gradient of the summed expected costs; its value is
 not the cost. It has two parts: the gradient of the costs, and for each sampled step j its score ∇log q(u_j) times a
 weight. The weight is a cost less a baseline b_j, which lowers the variance (`control_variates`). That cost includes the
@@ -66,7 +66,7 @@ def analytic_costs(terms: Terms, entropy_weight: float) -> Float[Tensor, "S"]:
 
 
 def sampled_costs(terms: Terms, entropy_weight: float) -> Float[Tensor, "S"]:
-    """c_i from the step taken alone: log q − log p + w·log q + λτ, whose mean under q is the analytic cost."""
+    """c_i from the step taken alone: log q − log p + w·log q + λf(τ), whose mean under q is the analytic cost."""
     sampled = (1 + entropy_weight) * terms.log_q - terms.log_p
     return torch.where(terms.annotated, -terms.log_p - terms.log_q, sampled) + terms.price
 

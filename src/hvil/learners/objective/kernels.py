@@ -5,8 +5,8 @@ an analytic cost is c = Σ_u q_u f_u, and
 
     ∂c/∂(score of v under q) = q_v (f_v − c),    ∂c/∂(score of v under p) = p_v − q_v.
 
-The price λτ of long procedures is added to each cost. It depends on the steps before and not on the scores of this one,
-so it enters the gradient through the weights of earlier scores alone.
+The price λf(τ) of long procedures is added to each cost. It depends on the steps before and not on the scores of this
+one, so it enters the gradient through the weights of earlier scores alone.
 
 A sampled or annotated cost is made of log q_u and log p_u of the step u alone: ∂log q_u/∂(score of v) = 1[u=v] − q_v,
 and the same for p. What weighs ∇log q_u is called the score weight, after the score function ∇log q_u.
