@@ -18,7 +18,7 @@ from hvil.data.sources import Data, load_data
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.training.fit import prepare
-from hvil.training.plan import EVALUATIONS, UPDATES, make_plan
+from hvil.training.plan import EVALUATIONS, UPDATES, Plan, make_plan
 from hvil.training.run import read_config
 
 SMALL: dict[str, Any] = {"updates": 12, "hidden": 6, "context": 4, "seed": 3, "test_traces": 10}
@@ -184,3 +184,21 @@ def test_sets_that_the_caller_brings_beside_a_file_come_back_with_the_run(tmp_pa
     mine = load_data(log(False), DataSettings(test_traces=0, validation=0.0), 0).training[:3]
     hvil.fit(str(tmp_path / "log.csv"), test=mine, out=tmp_path / "run", **SMALL)
     assert hvil.load(tmp_path / "run").data.test == mine
+
+
+def test_a_search_that_the_data_do_not_allow_is_not_suggested() -> None:
+    def planned(task: str, **given: Any) -> Plan:
+        return prepare(task, {"demos": 3, "test_traces": 2, **given}).plan
+
+    usual = planned("bubblesort:2-3").config
+    assert usual.model.exact_start  # type: ignore[attr-defined]
+    assert usual.training.restarts > 1
+    taught = planned("bubblesort", annotations="use")
+    assert not taught.config.model.exact_start  # type: ignore[attr-defined]
+    assert taught.config.training.restarts == 1
+    assert "nothing to search" in taught.reasons["restarts"]
+    long = planned("bubblesort:8-9")
+    assert not long.config.model.exact_start  # type: ignore[attr-defined]
+    assert "no trace has at most 50 actions" in long.reasons["exact_start"]
+    with pytest.raises(InputError, match="no trace has at most 50 actions"):
+        hvil.fit("bubblesort:8-9", demos=3, test_traces=2, exact_start=10, updates=1, restarts=1)

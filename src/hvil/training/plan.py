@@ -243,9 +243,23 @@ def _suggestions(
         return {}, {}
     if data.task is not None:
         values = task_defaults(data.task, learner)
-        return values, dict.fromkeys(values, _default_for(data.task))
+        reasons = dict.fromkeys(values, _default_for(data.task))
+        left_out = _no_search(values, data.training, given)
+        values |= {name: value for name, (value, _) in left_out.items()}
+        return values, reasons | {name: reason for name, (_, reason) in left_out.items()}
     choices = {name: choice for name, choice in own_data_defaults(data, given).items() if name in names}
     return {name: value for name, (value, _) in choices.items()}, {name: why for name, (_, why) in choices.items()}
+
+
+def _no_search(values: Mapping[str, Any], traces: Traces, given: Mapping[str, Any]) -> dict[str, tuple[int, str]]:
+    """What a task suggests for the search of a structure and does not fit here: other values, and the reasons."""
+    if given.get("annotations") == "use":
+        reason = "the call structure is given, so there is nothing to search for"
+        return {name: (none, reason) for name, none in (("exact_start", 0), ("restarts", 1)) if name in values}
+    longest = int(given.get("exact_length", values.get("exact_length", 0)))
+    if values.get("exact_start") and not (traces.lengths <= longest).any():
+        return {"exact_start": (0, f"no trace has at most {longest} actions, so there is nothing to start with")}
+    return {}
 
 
 def _data_reasons(data: Data, settings: DataSettings, earlier: Config | None) -> dict[str, str]:
