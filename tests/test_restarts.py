@@ -14,6 +14,7 @@ import hvil
 from hvil.cli.main import main
 from hvil.data.streams import restart_seed
 from hvil.gate.engine.local import Failure, Job, run_jobs
+from hvil.gate.engine.ray import ray_engine
 from hvil.gate.errors import InputError
 from hvil.training.fit import prepare
 from hvil.training.restarts import Rung, fit_restarts, rungs
@@ -92,6 +93,15 @@ def test_restarts_with_an_exact_start_are_judged_at_its_end(tmp_path: Path) -> N
     assert len([k for k, values in record["merit"].items() if "10" in values]) == 2
     assert [k for k, values in record["merit"].items() if "16" in values] == [str(record["best"])]
     assert run.updates == 16
+
+
+@pytest.mark.slow
+def test_restarts_on_ray_are_those_of_this_machine(tmp_path: Path) -> None:
+    data, plan = prepare(toy_traces(), SMALL | {"restarts": 2})
+    here = fit_restarts(plan, data, tmp_path / "here", workers=2)
+    there = fit_restarts(plan, data, tmp_path / "there", workers=2, engine=ray_engine(workers=2))
+    assert here.config == there.config
+    assert same(weights(tmp_path / "here"), weights(tmp_path / "there"))
 
 
 def test_restarts_refuse_what_only_one_run_can_have(tmp_path: Path) -> None:
