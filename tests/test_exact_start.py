@@ -18,9 +18,9 @@ from hvil.learners.exact.objective import exact_objective
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.naive import naive_loss
 from hvil.learners.networks.batch import prepare
+from hvil.learners.networks.simplicity import step_prices
 from hvil.learners.objective.elbo import Terms, elbo_terms
 from hvil.learners.settings import TrainingSettings
-from hvil.learners.simplicity import step_prices
 from hvil.machine.callgraph import CallGraph
 from hvil.training.checkpoints import Checkpoints
 from hvil.training.loop import Hooks, train
@@ -185,7 +185,7 @@ def test_a_run_that_pauses_in_its_exact_start_ends_with_the_same_bits(tmp_path: 
     whole, halved = watched(samples=2), watched(samples=2)
     train(whole, traces, training)
     for until in (3, 7, None):
-        hooks = Hooks(checkpoints=Checkpoints(tmp_path / "checkpoint"))
+        hooks = Hooks(checkpoints=Checkpoints(tmp_path / "checkpoint", {}))
         train(halved, traces, training, hooks, resume=True, until=until)
     for one, other in zip(whole.parameters(), halved.parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=0)

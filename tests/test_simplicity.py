@@ -21,8 +21,8 @@ from hvil.learners.hvil import HvilLearner
 from hvil.learners.learner import Finishes, JudgesItself
 from hvil.learners.networks.bank import MlpBank
 from hvil.learners.networks.fields import field_norms, fields_of
+from hvil.learners.networks.simplicity import description_length, prune, step_prices
 from hvil.learners.settings import ExactSettings, HvilSettings, LstmSettings, TrainingSettings
-from hvil.learners.simplicity import description_length, prune, step_prices
 from hvil.training.loop import train
 
 SMALL: dict[str, Any] = {"hidden": 12, "context": 4}
@@ -133,7 +133,7 @@ def test_a_run_is_pruned_at_its_end_and_not_before(tmp_path: Path) -> None:
 
 
 def test_pruning_needs_input_columns() -> None:
-    with pytest.raises(InputError, match="pruning need the network mlp"):
+    with pytest.raises(InputError, match="pruning needs the network mlp"):
         hvil.fit("mnist-parity:0.7", demos=5, prune=True, updates=1)
     with pytest.raises(InputError, match="prune is a setting of hvil and exact, not of lstm"):
         hvil.fit("karel:F", model="lstm", prune=True)

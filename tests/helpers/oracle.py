@@ -13,10 +13,10 @@ from hvil.learners.config import Config
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.networks.bank import MlpBank, ModuleBank
 from hvil.learners.networks.batch import prepare
+from hvil.learners.networks.simplicity import step_prices
 from hvil.learners.objective.elbo import Terms, elbo_terms
 from hvil.learners.objective.estimators import analytic_costs, sampled_log_q
 from hvil.learners.settings import HvilSettings
-from hvil.learners.simplicity import step_prices
 from hvil.machine import reference
 from hvil.machine.callgraph import CallGraph, call_graph
 from hvil.machine.reference import Stack

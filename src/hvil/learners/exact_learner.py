@@ -21,7 +21,7 @@ from hvil.learners.exact.step_table import StepTable
 from hvil.learners.learner import InferredSteps, Loss
 from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.networks.runner import ProcedurePolicy
-from hvil.learners.simplicity import (
+from hvil.learners.networks.simplicity import (
     description_length,
     input_sparsity,
     priced_fields,

@@ -28,10 +28,7 @@ from hvil.learners.networks.dispatch import can_compile
 from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.networks.posterior import PosteriorNetwork, Uniforms
 from hvil.learners.networks.runner import ProcedurePolicy
-from hvil.learners.objective.compiled import can_compile_objective, compiled_objective
-from hvil.learners.objective.elbo import Objective, Terms, elbo_terms
-from hvil.learners.objective.estimators import ESTIMATORS, estimated
-from hvil.learners.simplicity import (
+from hvil.learners.networks.simplicity import (
     description_length,
     input_sparsity,
     priced_fields,
@@ -40,6 +37,9 @@ from hvil.learners.simplicity import (
     shrink_policy,
     step_prices,
 )
+from hvil.learners.objective.compiled import can_compile_objective, compiled_objective
+from hvil.learners.objective.elbo import Objective, Terms, elbo_terms
+from hvil.learners.objective.estimators import ESTIMATORS, estimated
 from hvil.machine.steps import Steps, Walk
 
 Path = Literal["auto", "compiled", "readable"]

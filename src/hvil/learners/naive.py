@@ -18,8 +18,8 @@ from hvil.data.traces import Traces
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.learner import Loss
 from hvil.learners.networks.bank import MlpBank, ModuleBank
+from hvil.learners.networks.simplicity import step_prices
 from hvil.learners.settings import HvilSettings
-from hvil.learners.simplicity import step_prices
 from hvil.machine import reference
 from hvil.machine.reference import Frame, Stack
 

@@ -23,7 +23,7 @@ from hvil.learners.exact.cost import Limits
 from hvil.learners.exact.step_table import StepTable, step_table
 from hvil.learners.networks.batch import prepare
 from hvil.learners.networks.policy import PolicyNetwork
-from hvil.learners.simplicity import step_prices
+from hvil.learners.networks.simplicity import step_prices
 
 
 class BestPosterior(NamedTuple):

@@ -98,8 +98,12 @@ def description_length(policy: PolicyNetwork, config: Config, traces: Traces) ->
 def refuse_sparsity_without_columns(policy: PolicyNetwork, config: Config) -> None:
     """Refuse input sparsity and pruning for networks whose first layer has no input columns."""
     model = config.model
-    if (model.input_sparsity or model.field_sparsity or model.prune) and not isinstance(policy.bank, MlpBank):
-        raise InputError("input sparsity and pruning need the network mlp: other networks have no input columns")
+    if isinstance(policy.bank, MlpBank):
+        return
+    if model.input_sparsity or model.field_sparsity:
+        raise InputError("input sparsity needs the network mlp: other networks have no input columns")
+    if model.prune:
+        raise InputError("pruning needs the network mlp: other networks have no input columns")
 
 
 def input_sparsity(policy: PolicyNetwork) -> Tensor:
