@@ -96,6 +96,16 @@ def test_restarts_with_an_exact_start_are_judged_at_its_end(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+def test_the_restart_that_was_kept_can_be_trained_longer(tmp_path: Path) -> None:
+    traces, out = toy_traces(), tmp_path / "run"
+    kept = hvil.fit(traces, out=out, restarts=2, workers=2, **SMALL).config.training.restart
+    longer = hvil.fit(traces, out=out, resume=True, **SMALL | {"updates": 20})
+    alone = hvil.fit(traces, out=tmp_path / "alone", restart=kept, **SMALL | {"updates": 20})
+    assert longer.updates == alone.updates == 20
+    assert same(weights(out), weights(tmp_path / "alone"))
+
+
+@pytest.mark.slow
 def test_restarts_on_ray_are_those_of_this_machine(tmp_path: Path) -> None:
     data, plan = prepare(toy_traces(), SMALL | {"restarts": 2})
     here = fit_restarts(plan, data, tmp_path / "here", workers=2)

@@ -142,9 +142,10 @@ def fit_restarts(
     Raises:
         InputError: the directory exists, or the search in it has another plan.
     """
-    if resume and (out / CONFIG).is_file():
-        return load(out)
     training = plan.config.training
+    if resume and (out / CONFIG).is_file():  # the search is over; the restart that was kept may go on
+        kept = _restarted(plan.config, read_config(out).training.restart)
+        return carry_out(replace(plan, config=kept), data, out, resume=True)
     configs = {k: _restarted(plan.config, k) for k in range(training.restart, training.restart + training.restarts)}
     store = out / "restarts"
     _open(store, plan.config, data, resume)

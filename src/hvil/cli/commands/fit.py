@@ -19,8 +19,8 @@ SUMMARY = (
 )
 EXAMPLES = [
     "hvil fit karel:F --demos 10 --seed 0",
-    "hvil fit bubblesort --demos 30 --updates 20000 --out runs/sort",
-    "hvil fit bubblesort --demos 30 --updates 20000 --out runs/sort --resume",
+    "hvil fit bubblesort --demos 30 --out runs/sort",
+    "hvil fit bubblesort --out runs/sort --resume --updates 3000",
     "hvil fit traces.parquet",
     "hvil fit traces.parquet --plan",
     "hvil fit log.csv --trace-column episode --action-column move --observation-columns x,y,carrying",
