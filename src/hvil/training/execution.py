@@ -26,7 +26,7 @@ from hvil.training.run_files import CONFIG, METRICS, MODEL
 from hvil.training.weights import save_weights
 
 MEASURED = 500
-"""Training traces on which the training error is measured, and by which is pruned, at most: more would take long."""
+"""Training traces by which a run is measured, pruned and judged, at most: more would take long."""
 
 
 def carry_out(

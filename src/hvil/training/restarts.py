@@ -25,7 +25,7 @@ from hvil.gate.files import read_json, write_json
 from hvil.gate.progress import progress_bar
 from hvil.learners.config import Config
 from hvil.learners.learner import JudgesItself
-from hvil.training.execution import carry_out, refuse_existing
+from hvil.training.execution import MEASURED, carry_out, refuse_existing
 from hvil.training.loop import Observer
 from hvil.training.observers import ShareDone, read_metrics
 from hvil.training.plan import Plan
@@ -179,7 +179,7 @@ def work(cell: Mapping[str, Any], progress: Callable[[float], None], scratch: Pa
     out = store / str(config.training.restart)
     plan = Plan(config=config, reasons={})
     run = carry_out(plan, data, out, resume=True, observers=[ShareDone(progress, until)], until=until, keep_data=False)
-    return {"updates": run.updates, "merit": merit(run, data.training, out / METRICS)}
+    return {"updates": run.updates, "merit": merit(run, data.training[:MEASURED], out / METRICS)}
 
 
 def merit(run: Run, training: Traces, metrics: Path) -> float:

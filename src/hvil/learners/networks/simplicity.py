@@ -2,14 +2,14 @@
 
 The price of long procedures is part of a step's cost, and so in `objective` and `exact.objective`.
 
-Letters: S steps.
+Letters: S steps, N traces.
 """
 
 import math
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Int
+from jaxtyping import Bool, Float, Float32, Int
 from torch import Tensor
 
 from hvil.data.traces import Traces
@@ -63,10 +63,10 @@ def prune(policy: PolicyNetwork, config: Config, traces: Traces) -> int:
     assert isinstance(bank, MlpBank)
     fields = fields_of(config, bank)
 
-    def wrong_traces() -> int:
-        return int(ProcedurePolicy(policy).wrong(traces).sum())
+    def right() -> Bool[np.ndarray, "N"]:
+        return ~ProcedurePolicy(policy).wrong(traces)
 
-    wrong = wrong_traces()
+    right_before = right()
     norms = field_norms(bank, fields).cpu().numpy()
     read = 0
     with torch.no_grad():
@@ -75,7 +75,7 @@ def prune(policy: PolicyNetwork, config: Config, traces: Traces) -> int:
             columns = torch.nonzero(fields.member[:, field])[:, 0].to(bank.weight1.device)
             kept = bank.weight1[procedure, columns].clone()
             bank.weight1[procedure, columns] = 0
-            if norms[procedure, field] and wrong_traces() > wrong:
+            if norms[procedure, field] and (right_before & ~right()).any():
                 bank.weight1[procedure, columns] = kept
                 read += 1
     return read
