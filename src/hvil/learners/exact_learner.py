@@ -67,7 +67,7 @@ class ExactLearner(nn.Module):
         with torch.no_grad():
             objective = exact_objective(self.policy_network, traces, self.config, 0.0)
         length = description_length(self.policy_network, self.config, traces)
-        return (objective.log_joint + objective.entropy - length) / len(traces)
+        return (objective.elbo - length) / len(traces)
 
     def finish(self, traces: Traces) -> None:
         """Prune what is not needed, if the settings say so."""

@@ -102,7 +102,7 @@ class HvilLearner(nn.Module):
             short = traces[np.flatnonzero(traces.lengths <= self.start.longest)]
             with torch.no_grad():
                 objective = exact_objective(self.policy_network, short, self.config, 0.0)
-            return (objective.log_joint + objective.entropy) / len(short)
+            return objective.elbo / len(short)
         length = description_length(self.policy_network, self.config, traces)
         return (self.elbo(traces, np.random.default_rng(0)) - length) / len(traces)
 

@@ -221,7 +221,10 @@ class TrainingSettings:
     checkpoint_every: int = setting(0, "updates between two checkpoints (0: with each evaluation)", low=0)
     seed: int = setting(0, "seed of everything random", low=0, high=2**63 - 1)
     restarts: int = setting(
-        1, "initialisations to try, on all processors; the best by its training objective is kept", low=1, high=1000
+        1,
+        "initialisations to try, on all processors; the one that describes the training traces best is kept",
+        low=1,
+        high=1000,
     )
     restart: int = setting(
         0,

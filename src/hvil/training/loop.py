@@ -299,8 +299,8 @@ def find_device(name: str) -> torch.device:
 def _surroundings(settings: TrainingSettings) -> Iterator[None]:
     """Set torch's threads and random state as configured, and put both back afterwards.
 
-    Numbers below 1e-38 become 0. Weight decay leads weights that nothing uses there, and a processor takes a hundred
-    times as long to multiply by such a number: without this, a well-trained posterior walks 30 times as slowly.
+    Numbers below 1e-38 become 0. Weight decay leads weights that nothing uses there, and a processor takes many times
+    as long to multiply by such a number.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.threads)

@@ -160,8 +160,8 @@ def fit_restarts(
         )
         if failures:
             raise OSError(f"restart {failures[0].key.rpartition('-')[2]} failed: {failures[0].reason}")
-        for k in left:
-            judged[str(k)][str(stage.until)] = float(read_json(jobs[left.index(k)].target)["merit"])
+        for k, job in zip(left, jobs, strict=True):
+            judged[str(k)][str(stage.until)] = float(read_json(job.target)["merit"])
         left = sorted(left, key=lambda k: judged[str(k)][str(stage.until)], reverse=True)[: stage.survivors]
     best = left[0]
     write_json(out / RECORD, {"best": best, "merit": judged})

@@ -42,10 +42,15 @@ class ExactObjective(NamedTuple):
     log_joint: float
     """E_q[log p(z, x)] under the best posterior."""
     entropy: float
-    """H[q]. With `log_joint` it makes the ELBO of the best posterior."""
+    """H[q] of the best posterior."""
     steps: float
     """The expected number of PHP steps."""
     posterior: BestPosterior
+
+    @property
+    def elbo(self) -> float:
+        """E_q[log p(z, x)] + H[q] of the best posterior: log p(x) if w = 0 and λ = 0."""
+        return self.log_joint + self.entropy
 
 
 def limits_of(config: Config) -> Limits:
@@ -64,21 +69,17 @@ def evaluated(
     return table, table.log_probs(policy, policy.encode(features))
 
 
-def best_posterior(table: StepTable, log_probs: Float[Tensor, "R U"], config: Config, weight: float) -> BestPosterior:
-    """The best posterior for a policy's log-probabilities; no gradient flows through it."""
-    prices = torch.from_numpy(step_prices(config.model, table.counter)).to(log_probs)
-    return BestPosterior(table=table, log_weights=(log_probs.detach() - prices[:, None]) / (1 + weight))
-
-
 def exact_objective(policy: PolicyNetwork, traces: Traces, config: Config, weight: float) -> ExactObjective:
     """The objective of some traces at its best posterior, with its exact gradient; nothing is sampled."""
     table, log_probs = evaluated(policy, traces, config, limits_of(config))
-    posterior = best_posterior(table, log_probs, config, weight)
+    prices = step_prices(config.model, table.counter)
+    log_weights = (log_probs.detach() - torch.from_numpy(prices).to(log_probs)[:, None]) / (1 + weight)
+    posterior = BestPosterior(table=table, log_weights=log_weights)
     result = inference.posterior(table, posterior.log_weights)
     surrogate = inference.expected_log_prob(result, log_probs)
     log_joint = surrogate.item()
     steps_at = result.step_counts.sum(axis=1)
-    price = float(steps_at @ step_prices(config.model, table.counter))
+    price = float(steps_at @ prices)
     minimum = -(1 + weight) * float(result.log_likelihood.sum())  # = −E_q[log p(z, x)] + λ E_q[Σf(τ)] − (1 + w) H[q]
     return ExactObjective(
         loss=-surrogate + (log_joint + minimum),  # the value of the minimum, the gradient of the surrogate
@@ -92,7 +93,7 @@ def exact_objective(policy: PolicyNetwork, traces: Traces, config: Config, weigh
 def exact_metrics(objective: ExactObjective, traces: Traces, weight: float) -> dict[str, float]:
     """What an update on exact sums reports, the mean over traces."""
     return {
-        "elbo": (objective.log_joint + objective.entropy) / len(traces),
+        "elbo": objective.elbo / len(traces),
         "entropy": objective.entropy / len(traces),
         "entropy_weight": weight,
         "php_steps_per_action": objective.steps / len(traces.actions),
