@@ -308,6 +308,19 @@ def act(graph, net, features, procedures, counters, lasts, heights, uniforms, gr
 
 @njit(**_OPTIONS)
 @no_type_check
+def choices(graph, net, features, procedure, counter, last, depth, choice):
+    """Write the most likely step of each frame to `choice`; a frame is given by arrays of its parts."""
+    hidden = np.empty(net.bias1.shape[1], dtype=np.float32)
+    scores = np.empty(net.bias2.shape[1], dtype=np.float32)
+    possible = np.empty(net.bias2.shape[1], dtype=np.bool_)
+    for i in range(features.shape[0]):
+        if policy_possible(graph, procedure[i], counter[i], depth[i], possible) > 1:
+            log_probabilities(net, procedure[i], features[i], counter[i], last[i], possible, hidden, scores)
+        choice[i] = most_likely(scores, possible)
+
+
+@njit(**_OPTIONS)
+@no_type_check
 def follow(graph, net, features, emitted, row_offsets, wrong, step_counts, calls):
     """Run the greedy policy along each teacher trace up to its first wrong action.
 

@@ -158,7 +158,11 @@ class ProcedurePolicy:
     def choices(self, observations: Num[np.ndarray, "M D"], tops: Tops) -> Int[np.ndarray, "M"]:
         """The most likely PHP step of each active frame."""
         features = self._encoded(observations, len(observations))
-        return np.asarray(self._log_probabilities(features, tops).argmax(axis=1))
+        if self._net is None:
+            return np.asarray(self._log_probabilities(features, tops).argmax(axis=1))
+        choice = np.empty(len(features), dtype=np.int64)
+        kernels.choices(self._machines.graph, self._net, features, *tops, choice)
+        return choice
 
     def probabilities(self, observations: Num[np.ndarray, "M D"], tops: Tops) -> Float[np.ndarray, "M U"]:
         """The probability of each PHP step of each active frame; NaN if the step is impossible."""
