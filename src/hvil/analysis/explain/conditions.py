@@ -131,7 +131,7 @@ def _shortened(
     shorter = True
     while shorter:
         shorter = False
-        for candidate in _shortenings(condition):
+        for candidate in shortenings(condition):
             candidate_wrong = wrong(candidate)
             if candidate_wrong <= fewest_wrong:
                 condition, fewest_wrong, shorter = candidate, candidate_wrong, True
@@ -139,7 +139,7 @@ def _shortened(
     return condition
 
 
-def _shortenings(condition: Condition) -> list[Condition]:
+def shortenings(condition: Condition) -> list[Condition]:
     """The condition without one clause, or without one literal."""
     clauses = condition.clauses
     without_clause = [Condition(clauses[:i] + clauses[i + 1 :]) for i in range(len(clauses)) if len(clauses) > 1]

@@ -39,6 +39,15 @@ class Recording(NamedTuple):
     def __len__(self) -> int:
         return len(self.row_offsets) - 1
 
+    def first(self, count: int) -> "Recording":
+        """The first episodes, at most so many; the arrays keep the rows of all."""
+        return Recording(
+            observations=self.observations,
+            row_offsets=self.row_offsets[: count + 1],
+            emitted=self.emitted,
+            steps=self.steps,
+        )
+
 
 def record(policy: ChoosesSteps, traces: Traces, task: Task | None) -> Recording:
     """Run the policy from the start of each trace; without a task, along the traces up to the first error."""

@@ -16,6 +16,7 @@ from hvil.analysis.explain.karel import KarelSource, check_karel, karel_source
 from hvil.analysis.explain.loops import with_for_loops
 from hvil.analysis.explain.printing import print_procedure, print_program
 from hvil.analysis.explain.program import Program
+from hvil.analysis.explain.simplification import Demonstrations, simplified
 from hvil.analysis.explain.text import TextProgram
 from hvil.analysis.explain.tree_json import program_from_mapping, program_to_mapping
 from hvil.analysis.explain.vocabulary import MOST_COLUMNS, Vocabulary, recognised_kinds, vocabulary, with_kinds
@@ -162,6 +163,7 @@ def explain(
     *,
     traces: Traces | None = None,
     measure: Traces | None = None,
+    demonstrations: Traces | None = None,
     observation_names: Sequence[str] | None = None,
     inline: bool = False,
     karel: bool = False,
@@ -177,6 +179,8 @@ def explain(
         task: where to roll it out.
         traces: without a task, the policy is run along these, up to its first error.
         measure: without a task, other traces to measure on; by default the second half of `traces`.
+        demonstrations: what the policy was trained on. The program loses what none of them asks for; without them it
+            says all that the policy does.
         observation_names: of the observation's columns; by default those of the traces or of the task.
         inline: write procedures that are called at one point only, or take a single step, where they are called.
         karel: also give the program in the Karel language.
@@ -205,10 +209,12 @@ def explain(
     evidence = gather(policy, task, pair, _part(progress, 0.0, 0.5))
     words = vocabulary(graph, task, observation_names, width)
     words = with_kinds(words, recognised_kinds(words, evidence.studied.observations))
-    extraction = extract(
-        evidence.studied, graph, Facts(words, evidence.studied.observations), _part(progress, 0.5, 0.9)
-    )
-    program = with_for_loops(inlined(extraction.program) if inline else extraction.program, words)
+    facts = Facts(words, evidence.studied.observations)
+    extraction = extract(evidence.studied, graph, facts, _part(progress, 0.5, 0.8))
+    program = extraction.program
+    if demonstrations is not None:
+        program = simplified(program, _demonstrations(demonstrations, words), evidence.studied, facts)
+    program = with_for_loops(inlined(program) if inline else program, words)
     with_policy, with_teacher = _fidelity(program, words, evidence)
     return Explanation(
         policy_agreement=with_policy,
@@ -220,6 +226,13 @@ def explain(
         program=program,
         words=words,
         graph=graph,
+    )
+
+
+def _demonstrations(traces: Traces, words: Vocabulary) -> Demonstrations:
+    observations = traces.observations.reshape(len(traces.observations), -1)
+    return Demonstrations(
+        facts=Facts(words, observations), row_offsets=traces.row_offsets, emitted=traces.emitted().tolist()
     )
 
 
