@@ -28,6 +28,29 @@ if TYPE_CHECKING:
     import gymnasium
 
 
+STRUCTURE_SEARCH: Mapping[str, Any] = {
+    "learning_rate": 0.003,
+    "entropy_weight": 0.3,
+    "entropy_final": -0.01,
+    "entropy_decay_interval": 20,
+    "input_sparsity": 0.1,
+    "samples": 2,
+    "baseline": "leave-one-out",
+    "counter": "hot4+20/10",
+    "length_price": 0.3,
+    "exact_start": 200,
+    "exact_length": 50,
+    "largest_counter": 12,
+    "longest_span": 20,
+    "prune": True,
+    "restarts": 4,
+}
+"""Settings of HVIL that find the structure of programs: sums over all call structures of short traces at first, prices
+for long procedures and for inputs, the best of some restarts (docs/training.md says what each of them does).
+
+They were chosen on the development sets of Karel; a task may differ from them where its own development sets say so."""
+
+
 def terminate_action(action_names: Sequence[str]) -> int:
     """The number of the terminate action in the environment of a domain with these actions: the last one."""
     return len(action_names)

@@ -9,7 +9,7 @@ Letters: E events, M different memories.
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -20,6 +20,9 @@ from hvil.analysis.explain.invocations import Event, Invocation
 from hvil.analysis.explain.meaning import Demands
 from hvil.analysis.explain.program import NO_STEP, Comparison
 from hvil.analysis.explain.vocabulary import LAST_IS
+
+if TYPE_CHECKING:
+    from sklearn.tree import DecisionTreeClassifier
 
 RARE_SHARES = (0.03, 0.005, 0.0)
 """Shares of invocations that may be left aside as rare, from a short program for the usual to a program for all.
@@ -89,11 +92,24 @@ def table(invocations: Sequence[Invocation], facts: Facts, frame: bool) -> Table
 
 
 def choose_comparisons(events: Table, memories: Sequence[object]) -> list[Comparison]:
-    """The comparisons that a small decision tree needs to predict the steps, the most important first."""
+    """The comparisons that a small decision tree needs to predict the steps, the most important first.
+
+    The comparison that alone tells the end best from the other steps comes before them all: a loop asks for it, even
+    where the tree has excluded every other step and need not ask.
+    """
     # The memories already tell the last steps apart.
     names = [name for name in events.features if not name.startswith(LAST_IS)]
     columns = np.column_stack([*(events.features[name] for name in names), _memory_columns(memories)])
-    tree = fitted_tree(columns, np.array(events.steps), None, TREE_LEAVES).tree_
+    steps = np.array(events.steps)
+    ends = _split_gains(fitted_tree(columns[:, : len(names)], (steps == events.terminate).astype(int), None, 2), names)
+    gains = _split_gains(fitted_tree(columns, steps, None, TREE_LEAVES), names)
+    ordered = [comparison for comparison, _ in (*ends.most_common(1), *gains.most_common())]
+    return list(dict.fromkeys(ordered))[:MOST_COMPARISONS]
+
+
+def _split_gains(fitted: "DecisionTreeClassifier", names: Sequence[str]) -> Counter[Comparison]:
+    """What each comparison of a tree contributes to its predictions; splits at other columns than the named are none."""
+    tree = fitted.tree_
     gains: Counter[Comparison] = Counter()
     for node in range(tree.node_count):
         left, right = tree.children_left[node], tree.children_right[node]
@@ -102,7 +118,7 @@ def choose_comparisons(events: Table, memories: Sequence[object]) -> list[Compar
         weights = tree.weighted_n_node_samples
         gain = weights[node] * tree.impurity[node] - sum(weights[c] * tree.impurity[c] for c in (left, right))
         gains[Comparison(names[tree.feature[node]], float(tree.threshold[node]))] += gain
-    return [comparison for comparison, _ in gains.most_common(MOST_COMPARISONS)]
+    return gains
 
 
 def _memory_columns(memories: Sequence[object]) -> Float[np.ndarray, "E M"]:

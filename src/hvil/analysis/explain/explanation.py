@@ -4,7 +4,7 @@ Runs are left to `training`: a run gathers its policy, its task or its traces, a
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hvil.analysis.episodes import ChoosesSteps
@@ -19,7 +19,7 @@ from hvil.analysis.explain.program import Program
 from hvil.analysis.explain.simplification import Demonstrations, simplified
 from hvil.analysis.explain.text import TextProgram
 from hvil.analysis.explain.tree_json import program_from_mapping, program_to_mapping
-from hvil.analysis.explain.vocabulary import MOST_COLUMNS, Vocabulary, recognised_kinds, vocabulary, with_kinds
+from hvil.analysis.explain.vocabulary import MOST_COLUMNS, Vocabulary, recognised_kinds, vocabulary, with_kinds, with_sets
 from hvil.data.tasks import Task
 from hvil.data.traces import Traces
 from hvil.domains.karel import parse
@@ -115,6 +115,7 @@ class Explanation:
             **self.summary(),
             "program": program_to_mapping(self.program),
             "kinds": [quantity.kind for quantity in self.words.quantities],
+            "sets": [[self.words.quantity_index(name), list(members)] for name, members in self.words.sets],
             "karel": None if self.karel is None else self.karel._asdict(),
         }
 
@@ -136,6 +137,8 @@ class Explanation:
             if len(words.quantities) != len(kinds):
                 raise ValueError("it has other observations")
             words = with_kinds(words, kinds)
+            sets = ((words.quantities[i].name, tuple(map(int, members))) for i, members in mapping["sets"])
+            words = replace(words, sets=tuple(sets))
             karel = mapping["karel"]
             if karel is not None:
                 parse(karel["source"])  # refuses what is not Karel
@@ -209,6 +212,7 @@ def explain(
     evidence = gather(policy, task, pair, _part(progress, 0.0, 0.5))
     words = vocabulary(graph, task, observation_names, width)
     words = with_kinds(words, recognised_kinds(words, evidence.studied.observations))
+    words = with_sets(words, evidence.studied.observations, evidence.studied.emitted)
     facts = Facts(words, evidence.studied.observations)
     extraction = extract(evidence.studied, graph, facts, _part(progress, 0.5, 0.8))
     program = extraction.program

@@ -17,7 +17,7 @@ from hvil.gate.errors import InputError
 from hvil.gate.files import read_json, write_json
 from hvil.machine.callgraph import CallGraph
 
-FORMAT = 1
+FORMAT = 2
 """Part of every digest. A new number makes all stored explanations stale: for a change of the file or of the search."""
 
 

@@ -42,6 +42,9 @@ class Facts:
         """The value of each feature at each moment; with `frame`, also of those that look at the frame."""
         columns: dict[str, np.ndarray] = {}
         for name, feature in self.words.features.items():
+            if feature.members:
+                columns[name] = np.isin(self._values[feature.left][moments.rows], feature.members).astype(np.float64)
+                continue
             if feature.left != COUNTER:
                 left = self._values[feature.left][moments.rows]
             elif frame:
@@ -62,6 +65,9 @@ class Facts:
             wanted = self._steps.get(test.feature.removeprefix(LAST_IS), NO_STEP)
             return lambda row, counter, last: last == wanted
         feature = self.words.features[test.feature]
+        if feature.members:
+            members, values = frozenset(feature.members), self._lists[feature.left]
+            return lambda row, counter, last: values[row] in members
         if not feature.right:
             if feature.left == COUNTER:
                 return lambda row, counter, last: counter > threshold

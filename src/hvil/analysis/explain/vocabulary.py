@@ -1,8 +1,10 @@
 """The words of an extracted program: names for actions, procedures and observations, and texts for conditions.
 
 A comparison is `feature > threshold`. Features are quantities that are observed, differences of quantities of the same
-kind, the frame's counter and its last step. Names come from data, so they become identifiers before they stand in a
-program.
+kind, whether a quantity is one of some values, the frame's counter and its last step. Names come from data, so they
+become identifiers before they stand in a program.
+
+Letters: R recorded observations, D numbers of an observation.
 """
 
 import builtins
@@ -13,13 +15,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Num
+from jaxtyping import Float, Int, Num
 
 from hvil.analysis.explain.program import Condition, For, Literal
 from hvil.data.tasks import Quantity, Task
 from hvil.machine.callgraph import CallGraph
 
 COUNTER, LAST = "counter", "last"
+CATEGORY = "category"
+"""The kind of whole numbers without an order, such as the state of a tabular environment."""
 LAST_IS = f"{LAST}="
 """Begins the features that say which step was the last; no name of a quantity contains it."""
 FACTORS = (1, 2, 3, 4)
@@ -36,15 +40,19 @@ _RESERVED = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), COUNTER, LAST
 
 @dataclass(frozen=True)
 class Feature:
-    """A number that comparisons compare: `left − factor · right`, or `left` alone."""
+    """A number that comparisons compare: `left − factor · right`, `left` alone, or whether `left` is one of some values."""
 
     left: str
     right: str = ""
     factor: int = 1
+    members: tuple[int, ...] = ()
+    """If there are any, the feature is 1 where `left` is one of these values, and 0 elsewhere."""
 
     @property
     def name(self) -> str:
         """Its name in comparisons."""
+        if self.members:
+            return f"{self.left} in {self.members}"
         return f"{self.left}-{self.factor}*{self.right}" if self.right else self.left
 
 
@@ -56,6 +64,8 @@ class Vocabulary:
     """What is observed; their names are identifiers here."""
     actions: tuple[str, ...]
     procedures: tuple[str, ...]
+    sets: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Quantities with sets of values that conditions may ask for: `cell in (11, 23, 35)`."""
 
     @property
     def terminate(self) -> int:
@@ -66,6 +76,10 @@ class Vocabulary:
     def step_names(self) -> Mapping[int, str]:
         """The name of each step: the actions, then the calls. ∅ has none; it is the end of a procedure."""
         return dict(enumerate(self.actions)) | dict(enumerate(self.procedures, start=self.terminate + 1))
+
+    def quantity_index(self, name: str) -> int:
+        """The position of a quantity."""
+        return [quantity.name for quantity in self.quantities].index(name)
 
     def last_feature(self, step: int) -> str:
         """The feature that says whether the frame's last step was this one; `NO_STEP` has no name."""
@@ -79,10 +93,11 @@ class Vocabulary:
     @cached_property
     def features(self) -> Mapping[str, Feature]:
         """All features but those of the last step, by name."""
-        features = [Feature(quantity.name) for quantity in self.quantities]
+        features = [Feature(quantity.name) for quantity in self.quantities if quantity.kind != CATEGORY]
+        features += [Feature(name, members=members) for name, members in self.sets]
         numbers = [quantity for quantity in self.quantities if quantity.kind != "truth"]
         for i, one in enumerate(numbers):
-            features += [Feature(one.name, two.name) for two in numbers[i + 1 :] if one.kind == two.kind != "number"]
+            features += [Feature(one.name, two.name) for two in numbers[i + 1 :] if one.kind == two.kind not in ("number", CATEGORY)]
         features.append(Feature(COUNTER))
         for quantity in numbers:
             if quantity.kind == "count":
@@ -111,6 +126,8 @@ class Vocabulary:
             name = test.feature.removeprefix(LAST_IS) or "None"
             return f"{LAST} is {'not ' if negated else ''}{name}"
         feature = self.features[test.feature]
+        if feature.members:
+            return _membership_text(feature, negated)
         if self.kinds.get(feature.left) == "truth":
             return f"{'not ' if negated else ''}{feature.left}"
         if self.kinds.get(feature.left) == "number":
@@ -135,6 +152,13 @@ class Vocabulary:
         if loop.quantity is None:
             return str(loop.offset)
         return _multiple_text(loop.quantity, loop.factor) + _shift_text(loop.offset)
+
+
+def _membership_text(feature: Feature, negated: bool) -> str:
+    """Whether a quantity is one of some values."""
+    if len(feature.members) == 1:
+        return f"{feature.left} {'!=' if negated else '=='} {feature.members[0]}"
+    return f"{feature.left} {'not in' if negated else 'in'} {feature.members}"
 
 
 def _whole_number_text(feature: Feature, floor: int, negated: bool) -> str:
@@ -187,7 +211,8 @@ def recognised_kinds(words: Vocabulary, observations: Num[np.ndarray, "R D"]) ->
     """The kind of each quantity; a `number` that is only ever 0 or 1 becomes a truth value, or else may become whole.
 
     Columns of whole numbers are all of one kind if they are few; then they are compared with each other. If they are
-    many, most comparisons would mean nothing, so each column has a kind of its own.
+    many, most comparisons would mean nothing, so each column has a kind of its own. An observation of one whole number
+    is a state, and states have no order.
     """
     columns = {q.name: q.of(observations) for q in words.quantities if q.kind == "number"}
     truths = {name for name, values in columns.items() if np.isin(values, (0, 1)).all()}
@@ -196,6 +221,8 @@ def recognised_kinds(words: Vocabulary, observations: Num[np.ndarray, "R D"]) ->
     def kind(quantity: Quantity) -> str:
         if quantity.name in truths:
             return "truth"
+        if quantity.name in whole and len(words.quantities) == 1:
+            return CATEGORY
         if quantity.name in whole:
             return "whole" if len(whole) <= MOST_COMPARED else f"whole {quantity.name}"
         return quantity.kind
@@ -212,6 +239,40 @@ def with_kinds(words: Vocabulary, kinds: Sequence[str]) -> Vocabulary:
         return quantity._replace(expression=expression, kind=kind)
 
     return replace(words, quantities=tuple(map(with_kind, words.quantities, kinds)))
+
+
+def with_sets(words: Vocabulary, observations: Num[np.ndarray, "R D"], emitted: Int[np.ndarray, "R"]) -> Vocabulary:
+    """The vocabulary with sets of values to ask for: for each action, the values at which it is the usual one.
+
+    A set that a comparison of size can tell from the other values (all from 3 on) is left out, unless the values have
+    no order. The quantities of a task have kinds that its author chose, and get no sets.
+    """
+    sets = [
+        (quantity.name, members)
+        for quantity in words.quantities
+        if quantity.kind == CATEGORY or quantity.kind.startswith("whole")
+        for members in _usual_values(quantity.of(observations), emitted)
+        if quantity.kind == CATEGORY or not _is_end(members, quantity.of(observations))
+    ]
+    return replace(words, sets=tuple(dict.fromkeys(sets)))
+
+
+def _usual_values(values: Float[np.ndarray, "R"], emitted: Int[np.ndarray, "R"]) -> list[tuple[int, ...]]:
+    """For each action (∅ included), the values at which it is the most frequent one."""
+    kept = emitted >= 0  # where an episode was cut short, nothing was done
+    distinct, which = np.unique(values[kept], return_inverse=True)
+    actions, action = np.unique(emitted[kept], return_inverse=True)
+    counts = np.zeros((len(distinct), len(actions)), dtype=np.int64)
+    np.add.at(counts, (which, action), 1)
+    usual = counts.argmax(axis=1)
+    found = [tuple(int(value) for value in distinct[usual == i]) for i in range(len(actions))]
+    return [members for members in found if 0 < len(members) < len(distinct)]
+
+
+def _is_end(members: tuple[int, ...], values: Float[np.ndarray, "R"]) -> bool:
+    """Whether the members are all the values up to one of them, or all from one of them on."""
+    inside = np.isin(np.unique(values), members)
+    return int(np.count_nonzero(inside[1:] != inside[:-1])) == 1
 
 
 def identifiers(names: Sequence[str]) -> list[str]:

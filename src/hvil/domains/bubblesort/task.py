@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 
 from hvil.data.streams import random_generator
-from hvil.data.tasks import Quantity, Task
+from hvil.data.tasks import STRUCTURE_SEARCH, Quantity, Task
 from hvil.data.traces import Traces
 from hvil.domains.bubblesort.teacher import (
     ACTIONS,
@@ -111,20 +111,11 @@ class BubbleSortTask(Task):
             "input_sparsity": 0.03,
             "layers": 4,
             "hvil": {
+                **STRUCTURE_SEARCH,
                 "updates": 2_000,
-                "learning_rate": 0.003,
-                "entropy_decay_interval": 20,
-                "input_sparsity": 0.1,
                 "curriculum": 1_000,
-                "samples": 2,
-                "baseline": "leave-one-out",
                 "counter": "20/10",
                 "length_price": 1.0,
-                "exact_start": 200,
-                "exact_length": 50,
-                "largest_counter": 12,
-                "longest_span": 20,
-                "prune": True,
                 "restarts": 8,
             },
         }

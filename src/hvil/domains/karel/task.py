@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from hvil.data.tasks import Quantity, Task
+from hvil.data.tasks import STRUCTURE_SEARCH, Quantity, Task
 from hvil.data.traces import Annotations, Traces
 from hvil.domains.karel.environment import KarelEnv
 from hvil.domains.karel.generator import MAX_DRAWS, cut_world, generate
@@ -74,8 +74,15 @@ class KarelTask(Task):
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """10 demonstrations and the paper's network sizes; 2,000 updates bring the error below 3%."""
-        return {"demos": 10, "updates": 2_000, "hidden": 256, "entropy_decay_interval": 100, "layers": 2}
+        """10 demonstrations and the paper's network sizes."""
+        return {
+            "demos": 10,
+            "updates": 2_000,
+            "hidden": 256,
+            "entropy_decay_interval": 100,
+            "layers": 2,
+            "hvil": {**STRUCTURE_SEARCH, "updates": 1_000},
+        }
 
     @property
     def teacher_call_graph(self) -> dict[str, Any]:
