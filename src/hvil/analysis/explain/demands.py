@@ -22,7 +22,7 @@ from hvil.analysis.explain.program import NO_STEP, Comparison
 from hvil.analysis.explain.vocabulary import LAST_IS
 
 if TYPE_CHECKING:
-    from sklearn.tree import DecisionTreeClassifier
+    from sklearn.tree._tree import Tree
 
 RARE_SHARES = (0.03, 0.005, 0.0)
 """Shares of invocations that may be left aside as rare, from a short program for the usual to a program for all.
@@ -94,30 +94,31 @@ def table(invocations: Sequence[Invocation], facts: Facts, frame: bool) -> Table
 def choose_comparisons(events: Table, memories: Sequence[object]) -> list[Comparison]:
     """The comparisons that a small decision tree needs to predict the steps, the most important first.
 
-    The comparison that alone tells the end best from the other steps comes before them all: a loop asks for it, even
-    where the tree has excluded every other step and need not ask.
+    A comparison that alone tells the end from all other steps comes before them: a loop asks for it, even where the
+    tree has excluded every other step and need not ask.
     """
     # The memories already tell the last steps apart.
     names = [name for name in events.features if not name.startswith(LAST_IS)]
     columns = np.column_stack([*(events.features[name] for name in names), _memory_columns(memories)])
     steps = np.array(events.steps)
-    ends = _split_gains(fitted_tree(columns[:, : len(names)], (steps == events.terminate).astype(int), None, 2), names)
-    gains = _split_gains(fitted_tree(columns, steps, None, TREE_LEAVES), names)
-    ordered = [comparison for comparison, _ in (*ends.most_common(1), *gains.most_common())]
+    ends = fitted_tree(columns[:, : len(names)], (steps == events.terminate).astype(np.int64), None, 2).tree_
+    decides = ends.node_count > 1 and not ends.impurity[1:].any()
+    gains = _split_gains(fitted_tree(columns, steps, None, TREE_LEAVES).tree_, names)
+    ordered = [*(_split_gains(ends, names) if decides else ()), *sorted(gains, key=lambda test: -gains[test])]
     return list(dict.fromkeys(ordered))[:MOST_COMPARISONS]
 
 
-def _split_gains(fitted: "DecisionTreeClassifier", names: Sequence[str]) -> Counter[Comparison]:
-    """What each comparison of a tree contributes to its predictions; splits at other columns than the named are none."""
-    tree = fitted.tree_
-    gains: Counter[Comparison] = Counter()
+def _split_gains(tree: "Tree", names: Sequence[str]) -> dict[Comparison, float]:
+    """What each comparison of a tree contributes to its predictions; splits at columns without a name are left out."""
+    gains: dict[Comparison, float] = {}
     for node in range(tree.node_count):
         left, right = tree.children_left[node], tree.children_right[node]
         if left < 0 or tree.feature[node] >= len(names):
             continue
         weights = tree.weighted_n_node_samples
         gain = weights[node] * tree.impurity[node] - sum(weights[c] * tree.impurity[c] for c in (left, right))
-        gains[Comparison(names[tree.feature[node]], float(tree.threshold[node]))] += gain
+        test = Comparison(names[tree.feature[node]], float(tree.threshold[node]))
+        gains[test] = gains.get(test, 0.0) + float(gain)
     return gains
 
 

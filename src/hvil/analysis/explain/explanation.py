@@ -19,7 +19,14 @@ from hvil.analysis.explain.program import Program
 from hvil.analysis.explain.simplification import Demonstrations, simplified
 from hvil.analysis.explain.text import TextProgram
 from hvil.analysis.explain.tree_json import program_from_mapping, program_to_mapping
-from hvil.analysis.explain.vocabulary import MOST_COLUMNS, Vocabulary, recognised_kinds, vocabulary, with_kinds, with_sets
+from hvil.analysis.explain.vocabulary import (
+    MOST_COLUMNS,
+    Vocabulary,
+    recognised_kinds,
+    vocabulary,
+    with_kinds,
+    with_sets,
+)
 from hvil.data.tasks import Task
 from hvil.data.traces import Traces
 from hvil.domains.karel import parse

@@ -40,7 +40,7 @@ _RESERVED = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), COUNTER, LAST
 
 @dataclass(frozen=True)
 class Feature:
-    """A number that comparisons compare: `left − factor · right`, `left` alone, or whether `left` is one of some values."""
+    """What comparisons compare: `left − factor · right`, `left` alone, or whether `left` has one of some values."""
 
     left: str
     right: str = ""
@@ -97,7 +97,8 @@ class Vocabulary:
         features += [Feature(name, members=members) for name, members in self.sets]
         numbers = [quantity for quantity in self.quantities if quantity.kind != "truth"]
         for i, one in enumerate(numbers):
-            features += [Feature(one.name, two.name) for two in numbers[i + 1 :] if one.kind == two.kind not in ("number", CATEGORY)]
+            alike = [two for two in numbers[i + 1 :] if one.kind == two.kind not in ("number", CATEGORY)]
+            features += [Feature(one.name, two.name) for two in alike]
         features.append(Feature(COUNTER))
         for quantity in numbers:
             if quantity.kind == "count":
@@ -244,8 +245,9 @@ def with_kinds(words: Vocabulary, kinds: Sequence[str]) -> Vocabulary:
 def with_sets(words: Vocabulary, observations: Num[np.ndarray, "R D"], emitted: Int[np.ndarray, "R"]) -> Vocabulary:
     """The vocabulary with sets of values to ask for: for each action, the values at which it is the usual one.
 
-    A set that a comparison of size can tell from the other values (all from 3 on) is left out, unless the values have
-    no order. The quantities of a task have kinds that its author chose, and get no sets.
+    The largest set is left out, because it is what the others leave: a program that does not list it also says what to
+    do at a value that was never seen. So is a set that a comparison of size can tell from the other values (all from 3
+    on), unless the values have no order. The quantities of a task have kinds that its author chose, and get no sets.
     """
     sets = [
         (quantity.name, members)
@@ -258,7 +260,7 @@ def with_sets(words: Vocabulary, observations: Num[np.ndarray, "R D"], emitted: 
 
 
 def _usual_values(values: Float[np.ndarray, "R"], emitted: Int[np.ndarray, "R"]) -> list[tuple[int, ...]]:
-    """For each action (∅ included), the values at which it is the most frequent one."""
+    """For each action (∅ included), the values at which it is the most frequent one; without the largest such set."""
     kept = emitted >= 0  # where an episode was cut short, nothing was done
     distinct, which = np.unique(values[kept], return_inverse=True)
     actions, action = np.unique(emitted[kept], return_inverse=True)
@@ -266,7 +268,7 @@ def _usual_values(values: Float[np.ndarray, "R"], emitted: Int[np.ndarray, "R"])
     np.add.at(counts, (which, action), 1)
     usual = counts.argmax(axis=1)
     found = [tuple(int(value) for value in distinct[usual == i]) for i in range(len(actions))]
-    return [members for members in found if 0 < len(members) < len(distinct)]
+    return sorted(filter(None, found), key=len)[:-1]
 
 
 def _is_end(members: tuple[int, ...], values: Float[np.ndarray, "R"]) -> bool:
