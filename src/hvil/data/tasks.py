@@ -133,6 +133,7 @@ DOMAINS: Registry[Domain] = Registry(
         "karel": "hvil.domains.karel:KarelTask",
         "mnist-parity": "hvil.domains.mnist_parity:MnistParityTask",
         "thereandback": "hvil.domains.thereandback:ThereAndBackTask",
+        "treewalk": "hvil.domains.treewalk:TreeWalkTask",
     },
 )
 """All domains by the word before the colon of a TASK string."""

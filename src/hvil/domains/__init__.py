@@ -1,6 +1,6 @@
 """The paper's three domains, and two whose teachers call themselves, as tasks and as Gymnasium environments.
 
-Importing this package registers `hvil/BubbleSort-v0`, `hvil/Karel-v0`, `hvil/MnistParity-v0`, `hvil/ThereAndBack-v0`.
+Importing this package registers `hvil/BubbleSort-v0`, `hvil/Karel-v0`, `hvil/MnistParity-v0`, `hvil/ThereAndBack-v0`
 and `hvil/TreeWalk-v0`. A domain's own modules are imported only when an environment or a task of it is made. What a
 task is, and how a TASK string names one, is said in `hvil.data.tasks`.
 """
@@ -17,6 +17,7 @@ _ENVIRONMENTS = {
     "hvil/Karel-v0": ("hvil.domains.karel.environment:KarelEnv", 1_000),
     "hvil/MnistParity-v0": ("hvil.domains.mnist_parity.environment:MnistParityEnv", 2),
     "hvil/ThereAndBack-v0": ("hvil.domains.thereandback.environment:ThereAndBackEnv", 1_000),
+    "hvil/TreeWalk-v0": ("hvil.domains.treewalk.environment:TreeWalkEnv", 1_000),
 }
 ENVIRONMENT_IDS = tuple(_ENVIRONMENTS)
 
