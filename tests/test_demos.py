@@ -9,7 +9,7 @@ from hvil.cli.main import main
 from hvil.data.tasks import find_task
 from hvil.data.trace_files import load
 
-TASKS = ["bubblesort", "bubblesort:no-length,2-5", "mnist-parity:0.7", "karel:F"]
+TASKS = ["bubblesort", "bubblesort:no-length,2-5", "mnist-parity:0.7", "karel:F", "thereandback", "treewalk:7-30"]
 
 
 @pytest.mark.parametrize("spec", TASKS)

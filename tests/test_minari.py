@@ -27,7 +27,9 @@ def random_traces(observations: np.ndarray) -> Traces:
     return Traces(observations, np.array([0, 2, 1, 1, 0, 2, 1, 0]), np.array([0, 3, 8]), ("a", "b", "c"))
 
 
-@pytest.mark.parametrize("spec", ["bubblesort", "bubblesort:no-length", "mnist-parity:0.7", "karel:F"])
+@pytest.mark.parametrize(
+    "spec", ["bubblesort", "bubblesort:no-length", "mnist-parity:0.7", "karel:F", "thereandback", "treewalk"]
+)
 def test_demonstrations_come_back_equal(spec: str) -> None:
     traces = find_task(spec).demonstrations(10, seed=0)
     save_minari(traces, "hvil/traces-v0")

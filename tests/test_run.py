@@ -352,7 +352,7 @@ def test_a_config_survives_its_file() -> None:
 def test_the_defaults_of_tasks_name_settings_that_exist() -> None:
     names = {entry for name in LEARNERS.own for entry in LEARNERS[name].__dataclass_fields__}
     names |= {*TrainingSettings.__dataclass_fields__, *DataSettings.__dataclass_fields__}
-    for name in ("bubblesort", "bubblesort:no-length", "karel:F", "mnist-parity:0.7"):
+    for name in ("bubblesort", "bubblesort:no-length", "karel:F", "mnist-parity:0.7", "thereandback", "treewalk"):
         assert find_task(name).defaults
         defaults = find_task(name).defaults
         assert defaults.keys() <= names | set(LEARNERS.own)

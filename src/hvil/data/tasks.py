@@ -155,6 +155,8 @@ DOMAINS: Registry[Domain] = Registry(
         "bubblesort": "hvil.domains.bubblesort:BubbleSortTask",
         "karel": "hvil.domains.karel:KarelTask",
         "mnist-parity": "hvil.domains.mnist_parity:MnistParityTask",
+        "thereandback": "hvil.domains.thereandback:ThereAndBackTask",
+        "treewalk": "hvil.domains.treewalk:TreeWalkTask",
     },
 )
 """All domains by the word before the colon of a TASK string."""

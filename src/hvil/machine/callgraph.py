@@ -8,7 +8,7 @@ Letters: H procedures, A actions, C most callees of a procedure, L levels of the
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -106,6 +106,22 @@ class CallGraph:
                 table[level:] = table[level]  # the fixpoint is reached
                 break
         return table
+
+    def at_depth(self, depth: int) -> "CallGraph":
+        """The same graph with another maximum depth, for programs that call themselves more often than in training.
+
+        Raises:
+            InputError: the stack of this graph can never be so high, or the root could not act.
+        """
+        if not 0 < depth <= MAX_DEPTH:
+            raise InputError(f"depth {depth}: expected 1 to {MAX_DEPTH}")
+        changed = replace(self, max_depth=depth)
+        if changed.max_depth < depth:
+            raise InputError(
+                f"depth {depth}: nothing in the call graph calls itself, so the stack is never higher than "
+                f"{changed.max_depth}"
+            )
+        return changed
 
     def procedure_index(self, name: str) -> int:
         """The index of a procedure by name."""

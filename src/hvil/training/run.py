@@ -9,13 +9,14 @@ came from Python holds these too (`traces.npz`, `test.npz`, `validation.npz`).
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hvil.analysis.episodes import ChoosesSteps
 from hvil.analysis.evaluation import Evaluation, evaluate
 from hvil.analysis.explain import EPISODES, FRESH, Explanation, explain, explanation_file
 from hvil.data import trace_files
@@ -31,7 +32,7 @@ from hvil.training.loop import seeded
 from hvil.training.observers import read_metrics
 from hvil.training.plan import Plan
 from hvil.training.run_files import CONFIG, EXPLANATION, METRICS, MODEL, TEST, TRACES, VALIDATION
-from hvil.training.weights import check_weights, load_weights, save_weights, weights_digest
+from hvil.training.weights import check_weights, copy_weights, load_weights, save_weights, weights_digest
 
 if TYPE_CHECKING:
     from hvil.analysis.report import Report
@@ -79,8 +80,35 @@ class Run:
             return False
         return True
 
-    def evaluate(self, traces: Traces | None = None, rollouts: bool = True) -> Evaluation:
-        """Error rates, roll-outs and structure on test traces; by default on those of the run's own source."""
+    def at_depth(self, depth: int) -> "Run":
+        """The same run with the same weights, whose stack may be `depth` procedures high.
+
+        No network sees the maximum depth. A program that calls itself can therefore go deeper than in its training:
+        the policy of the new run, its evaluation and its explanation are those of the deeper stack.
+
+        Raises:
+            InputError: the run has no call stack, or the stack of its call graph can never be so high.
+        """
+        if not isinstance(self.policy, ChoosesSteps):
+            raise InputError(f"depth {depth}: a run of {self.config.learner} has no call stack")
+        config = replace(self.config, graph=self.config.graph.at_depth(depth))
+        learner = seeded(config.training.seed, lambda: build(config))
+        copy_weights(self.learner, learner)
+        run = replace(self, config=config, learner=learner)
+        if "data" in self.__dict__:
+            run.data = self.data  # traces from Python cannot be loaded again
+        return run
+
+    def evaluate(self, traces: Traces | None = None, rollouts: bool = True, *, depth: int | None = None) -> Evaluation:
+        """Error rates, roll-outs and structure on test traces.
+
+        Args:
+            traces: what to test on; by default the test traces of the run's own source.
+            rollouts: whether to roll out in the task's environment.
+            depth: how high the stack may be, if it is not as in training (`at_depth`).
+        """
+        if depth is not None:
+            return self.at_depth(depth).evaluate(traces, rollouts)
         if traces is None:
             traces = self.data.test
         if traces is None:

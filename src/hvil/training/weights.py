@@ -23,6 +23,11 @@ def save_weights(path: Path, learner: Learner | torch.nn.Module, updates: int) -
     write_atomically(path, lambda target: save_file(tensors, target, facts))
 
 
+def copy_weights(source: Learner, target: Learner) -> None:
+    """Give a learner the weights of another one of the same shape."""
+    _module(target).load_state_dict(_module(source).state_dict())
+
+
 def weights_digest(learner: Learner) -> str:
     """A digest of the weights; the same weights give the same digest."""
     digest = hashlib.blake2b(digest_size=16)

@@ -28,7 +28,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from hvil.gate.settings import add_flags
     from hvil.learners.settings import TrainingSettings
 
-    parser.add_argument("task", metavar="TASK", help="bubblesort, karel:A to karel:F, mnist-parity:0.7, …")
+    parser.add_argument(
+        "task", metavar="TASK", help="bubblesort, karel:A to karel:F, mnist-parity:0.7, thereandback, treewalk, …"
+    )
     parser.add_argument("--demos", default="10,20,40", metavar="N,N,…", help="training traces (default: %(default)s)")
     parser.add_argument(
         "--models",

@@ -15,7 +15,9 @@ EXAMPLES = [
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument(
-        "task", metavar="TASK", help="bubblesort, karel:A to karel:F, karel:FILE, mnist-parity:P, or a domain of yours"
+        "task",
+        metavar="TASK",
+        help="bubblesort, karel:A to karel:F, karel:FILE, mnist-parity:P, thereandback, treewalk, or a domain of yours",
     )
     parser.add_argument("--count", type=int, default=100, metavar="N", help="how many traces (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="0 or more (default: %(default)s)")

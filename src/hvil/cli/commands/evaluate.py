@@ -18,6 +18,7 @@ EXAMPLES = [
     "hvil evaluate runs/karel-F-hvil-0 --traces 2000 --json",
     "hvil evaluate runs/karel-F-hvil-0 other_traces.npz",
     "hvil evaluate runs/karel-F-hvil-0 --exact --traces 100",
+    "hvil evaluate runs/thereandback-hvil-0 thereandback:6-30 --depth 40",
 ]
 
 
@@ -28,6 +29,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--traces", type=int, metavar="N", help="how many test traces (default: those of the run)")
     parser.add_argument("--seed", type=int, metavar="S", help="of a task's test traces (default: the run's)")
     parser.add_argument("--no-rollouts", action="store_true", help="only follow the teacher's traces")
+    parser.add_argument(
+        "--depth",
+        type=int,
+        metavar="D",
+        help="how high the stack may be, for programs that call themselves (default: as in training)",
+    )
     parser.add_argument(
         "--exact",
         action="store_true",
@@ -51,9 +58,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.traces is not None and args.traces < 1:
         raise InputError(f"--traces {args.traces}: expected at least 1")
     loaded = load(args.run)
+    if args.depth is not None:
+        loaded = loaded.at_depth(args.depth)
     traces = _test_traces(loaded, args.source, args.traces, args.seed)
     others = args.source or (loaded.config.task if args.traces is not None or args.seed is not None else None)
-    return finish(loaded, traces, args.json, others, not args.no_rollouts, args.samples if args.exact else None)
+    samples = args.samples if args.exact else None
+    return finish(loaded, traces, args.json, others, not args.no_rollouts, samples, args.depth)
 
 
 def _test_traces(loaded: "Run", source: str | None, count: int | None, seed: int | None) -> "Traces | None":
@@ -76,6 +86,7 @@ def finish(
     source: str | None = None,
     rollouts: bool = True,
     exact_samples: int | None = None,
+    depth: int | None = None,
 ) -> dict[str, Any]:
     """Evaluate a run, write the result into it, print a table; the result is what `--json` prints.
 
@@ -86,6 +97,7 @@ def finish(
         source: where the traces come from; None: from the run's own source.
         rollouts: whether to roll out in the task's environment.
         exact_samples: call structures to draw for each trace, to compare with exact inference; None: no comparison.
+        depth: how high the run's stack may be, if it is not as in training.
     """
     from hvil.analysis.evaluation import FAILED_SHARE, search_failure
     from hvil.gate.files import write_json
@@ -106,30 +118,32 @@ def finish(
     result = {
         "run": str(trained.path),
         "source": source or trained.config.data.source or None,
+        "depth": depth,
         **measured,
         "training_error": training_error,
         "failure": failure,
         "updates": trained.updates,
         "seconds": round(trained.seconds, 3),
     }
-    write_json(trained.path / own_file(source, exact_samples, rollouts), result)
+    write_json(trained.path / own_file(source, exact_samples, rollouts, depth), result)
     if not quiet:
         title = "on the training traces" if traces is None else str(trained.path)
+        title += "" if depth is None else f", stack of at most {depth}"
         _print(trained, evaluation, title, gap, training_error)
         if failure:
             print(failure)
     return result
 
 
-def own_file(source: str | None, exact_samples: int | None, rollouts: bool) -> str:
+def own_file(source: str | None, exact_samples: int | None, rollouts: bool, depth: int | None = None) -> str:
     """Where an evaluation goes: the run's own test result is not overwritten by one on other data or in another way."""
     from hvil.data.sources import short_name
     from hvil.training.run_files import EVALUATION
 
-    if source is None and exact_samples is None and rollouts:
+    if source is None and exact_samples is None and rollouts and depth is None:
         return EVALUATION
     words = [*([short_name(source)] if source else []), *(["exact"] if exact_samples else [])]
-    words += [] if rollouts else ["no-rollouts"]
+    words += [*([] if rollouts else ["no-rollouts"]), *([] if depth is None else [f"depth{depth}"])]
     return f"evaluation-{'-'.join(words)}.json"
 
 

@@ -39,6 +39,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fresh", type=int, default=1000, metavar="N", help="other roll-outs to measure on (default 1000)"
     )
+    parser.add_argument(
+        "--depth",
+        type=int,
+        metavar="D",
+        help="how high the stack may be, for programs that call themselves (default: as in training)",
+    )
     parser.add_argument("--again", action="store_true", help="look for the program even if the run has it already")
     parser.add_argument(
         "--seed", type=int, default=0, metavar="S", help="seed of the roll-outs' initial states (default 0)"
@@ -55,6 +61,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from hvil.training.run import load
 
     loaded = load(args.run)
+    if args.depth is not None:
+        loaded = loaded.at_depth(args.depth)
     if args.procedure is not None:
         loaded.config.graph.procedure_index(args.procedure)  # refuses an unknown name before the work begins
     if args.seed < 0:

@@ -39,7 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="SOURCE",
-        help="a task (bubblesort, karel:F, mnist-parity:0.7), FILE.npz, FILE.parquet, FILE.csv, minari:ID",
+        help="a task (bubblesort, karel:F, mnist-parity:0.7, thereandback, treewalk), FILE.npz, FILE.parquet, "
+        "FILE.csv, minari:ID",
     )
     parser.add_argument("--model", metavar="NAME", help=f"the learner: {', '.join(LEARNERS.names())} (default: hvil)")
     parser.add_argument("--demos", type=int, metavar="N", help="training traces (default: the task's; of a file all)")
