@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import gymnasium
 
 from hvil.data.streams import random_generator
-from hvil.data.tasks import Quantity, Task
+from hvil.data.tasks import STRUCTURE_SEARCH, Quantity, Task
 from hvil.data.traces import Traces
 from hvil.domains.recursive import self_calling
 from hvil.domains.thereandback.teacher import ACTIONS, CELLS, DEFAULT_CELLS, OBSERVATIONS, teach
@@ -58,7 +58,8 @@ class ThereAndBackTask(Task):
     @property
     def defaults(self) -> Mapping[str, Any]:
         """40 demonstrations and a small network; the counter goes as far as a procedure's four steps."""
-        return {"demos": 40, "updates": 1_000, "hidden": 32, "counter": "hot4"}
+        search = {**STRUCTURE_SEARCH, "counter": "hot4", "exact_start": 400, "updates": 600}
+        return {"demos": 40, "updates": 1_000, "hidden": 32, "hvil": search}
 
     def demonstrations(self, count: int, seed: int, progress: Callable[[int], None] | None = None) -> Traces:
         """Teacher traces for random numbers of cells; the first traces of a larger count are those of a smaller one."""

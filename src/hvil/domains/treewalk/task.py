@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 
 from hvil.data.streams import random_generator
-from hvil.data.tasks import Quantity, Task
+from hvil.data.tasks import STRUCTURE_SEARCH, Quantity, Task
 from hvil.data.traces import Traces
 from hvil.domains.recursive import self_calling
 from hvil.domains.treewalk.teacher import ACTIONS, OBSERVATIONS, teach
@@ -60,7 +60,8 @@ class TreeWalkTask(Task):
     @property
     def defaults(self) -> Mapping[str, Any]:
         """40 demonstrations and a small network; the counter tells the fourth step from those after it."""
-        return {"demos": 40, "updates": 1_000, "hidden": 32, "counter": "hot4"}
+        search = {**STRUCTURE_SEARCH, "counter": "hot4", "exact_start": 400, "updates": 600}
+        return {"demos": 40, "updates": 1_000, "hidden": 32, "hvil": search}
 
     def demonstrations(self, count: int, seed: int, progress: Callable[[int], None] | None = None) -> Traces:
         """Teacher traces on random trees; the first traces of a larger count are those of a smaller one."""
