@@ -1,13 +1,15 @@
 """Explaining policies: programs that are written down come back, fidelity is that of the text, files run."""
 
-import ast
 import itertools
+import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,9 +19,8 @@ from hvil.analysis.explain import Explanation, explain, python_file
 from hvil.analysis.explain.evidence import record
 from hvil.analysis.explain.execution import agreement
 from hvil.analysis.explain.facts import Facts
-from hvil.analysis.explain.python_file import TEMPLATE
 from hvil.analysis.explain.text import TextProgram
-from hvil.analysis.explain.vocabulary import FILE_NAMES, identifiers, looks_at_frame, vocabulary
+from hvil.analysis.explain.vocabulary import identifiers, looks_at_frame, vocabulary
 from hvil.data.tasks import Quantity, find_task
 from hvil.data.traces import Traces
 from hvil.domains.karel import PROGRAMS, execute, parse
@@ -119,7 +120,7 @@ def test_text_and_tree_of_a_program_agree_with_the_same_episodes(explained: Expl
     recording = record(program_f(), KAREL_F.test_demonstrations(200, 5), KAREL_F)
     facts = Facts(explained.words, recording.observations)
     assert agreement(explained.program, facts, recording).all()
-    text = TextProgram(wrong, explained.words, "root")
+    text = TextProgram(wrong, explained.words)
     turned_left = [1 in recording.emitted[a:b] for a, b in itertools.pairwise(recording.row_offsets)]
     agrees = text.agreement(recording.observations, recording.row_offsets, recording.emitted)
     assert agrees.tolist() == [not turned for turned in turned_left]
@@ -128,7 +129,7 @@ def test_text_and_tree_of_a_program_agree_with_the_same_episodes(explained: Expl
 def test_a_loop_that_does_nothing_is_a_disagreement_not_a_hang() -> None:
     recording = record(program_f(), KAREL_F.test_demonstrations(5, 5), KAREL_F)
     words = vocabulary(program_f().graph, KAREL_F, (), 4)
-    stuck = TextProgram("def root():\n    while True:\n        pass\n", words, "root")
+    stuck = TextProgram("def root():\n    while True:\n        pass\n", words)
     assert not stuck.agreement(recording.observations, recording.row_offsets, recording.emitted).any()
 
 
@@ -152,16 +153,56 @@ def test_a_written_program_that_does_nothing_is_stopped(explained: Explanation, 
     assert done.stdout.startswith("0 of 2 episodes"), done.stderr
 
 
-def test_no_word_of_a_program_is_a_name_of_its_file() -> None:
-    tree = ast.parse(TEMPLATE.read_text(encoding="utf-8"))
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    names = {alias.asname or alias.name for node in imports for alias in node.names}
-    names |= {function.name for function in functions}
-    names |= {argument.arg for function in functions if function.name == "observe" for argument in function.args.args}
-    # Words are in lower case.
-    assert {name for name in names if name.islower()} == FILE_NAMES
-    assert not set(identifiers(sorted(FILE_NAMES))) & FILE_NAMES
+ALONG_TRACES = """
+import importlib.util, json, sys
+
+import numpy as np
+
+sys.modules["hvil"] = None  # importing it would fail
+spec = importlib.util.spec_from_file_location("program", sys.argv[1])
+program = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(program)
+traces = np.load(sys.argv[2])
+done = []
+for first, end in zip(traces["rows"], traces["rows"][1:]):
+    memory = None
+    for observation in traces["observations"][first:end]:
+        action, memory = program.act(observation, json.loads(json.dumps(memory)))
+        done.append(action)
+print(json.dumps({"actions": program.ACTIONS, "done": done}))
+"""
+
+
+def _done_by_file(explanation: Explanation, traces: Traces, directory: Path) -> dict[str, list[Any]]:
+    """What a written file does along traces in a Python without hvil; its memory is stored as JSON all the time."""
+    (directory / "program.py").write_text(python_file(explanation), encoding="utf-8")
+    (directory / "along.py").write_text(ALONG_TRACES, encoding="utf-8")
+    np.savez(directory / "traces.npz", observations=traces.observations, rows=traces.row_offsets)
+    arguments = [str(directory / name) for name in ("along.py", "program.py", "traces.npz")]
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, list[Any]] = json.loads(done.stdout)
+    return result
+
+
+def test_a_file_acts_without_an_environment_and_without_hvil(tmp_path: Path) -> None:
+    traces = _lamp_traces(60)
+    explanation = explain(_lamp_policy(traces), traces=traces)
+    done = _done_by_file(explanation, traces, tmp_path)
+    assert done == {"actions": list(traces.action_names), "done": traces.emitted().tolist()}
+    assert explanation.source in python_file(explanation)
+
+
+def test_a_file_of_a_task_acts_without_hvil_too(explained: Explanation, tmp_path: Path) -> None:
+    traces = KAREL_F.demonstrations(20, 3)
+    assert _done_by_file(explained, traces, tmp_path)["done"] == traces.emitted().tolist()
+
+
+def test_words_of_a_program_may_be_names_of_its_file(tmp_path: Path) -> None:
+    traces = replace(_lamp_traces(60), action_names=("act", "INTERPRETER"), observation_names=("np", "observe"))
+    explanation = explain(_lamp_policy(traces), traces=traces)
+    assert explanation.source == "def b_root():\n    while not np:\n        act()\n"
+    assert _done_by_file(explanation, traces, tmp_path)["done"] == traces.emitted().tolist()
 
 
 def _environment() -> dict[str, str]:
@@ -195,20 +236,23 @@ def _lamp_traces(count: int) -> Traces:
     return Traces.from_episodes(observations, actions, action_names=names, observation_names=("lamp 'lit'", "noise"))
 
 
-def test_without_a_task_the_policy_is_run_along_traces() -> None:
-    traces = _lamp_traces(60)
+def _lamp_policy(traces: Traces) -> TablePolicy:
+    """Takes the first action until the lamp is lit."""
     graph = call_graph({"procedures": {"<b>root": {"calls": []}}}, traces.action_names)
 
     def root(observed: Mapping[str, bool], counter: int, last: str | None) -> str:
-        return RETURN if counter and observed["lit"] else "push <it>"
+        return RETURN if counter and observed["lit"] else traces.action_names[0]
 
-    policy = TablePolicy(graph, ("lit", "noise"), {"<b>root": root})
+    return TablePolicy(graph, ("lit", "noise"), {"<b>root": root})
+
+
+def test_without_a_task_the_policy_is_run_along_traces() -> None:
+    traces = _lamp_traces(60)
+    policy = _lamp_policy(traces)
     explanation = explain(policy, traces=traces)
     assert explanation.source == "def b_root():\n    while not lamp_lit:\n        push_it()\n"
     assert (explanation.policy_agreement, explanation.teacher_agreement, explanation.rolled_out) == (1, 1, False)
     assert explanation.episodes == 30
-    with pytest.raises(InputError, match="needs an environment"):
-        python_file(explanation)
     with pytest.raises(InputError, match="runs of Karel tasks"):
         explain(policy, traces=traces, karel=True)
 

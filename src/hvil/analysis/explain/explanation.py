@@ -225,7 +225,7 @@ def explain(
 
 def _fidelity(program: Program, words: Vocabulary, evidence: Evidence) -> tuple[float, float]:
     """The shares of episodes on which the printed text does what the policy does, and what the teacher does."""
-    text = TextProgram(print_program(words, program), words, words.procedures[program.root])
+    text = TextProgram(print_program(words, program), words)
     measured, teacher = evidence.measured, evidence.teacher
     with_policy = text.agreement(measured.observations, measured.row_offsets, measured.emitted)
     demonstrated = teacher.observations.reshape(len(teacher.observations), -1)
