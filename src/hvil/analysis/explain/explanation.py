@@ -16,6 +16,7 @@ from hvil.analysis.explain.karel import KarelSource, check_karel, karel_source
 from hvil.analysis.explain.loops import with_for_loops
 from hvil.analysis.explain.printing import print_procedure, print_program
 from hvil.analysis.explain.program import Program
+from hvil.analysis.explain.program_policy import ProgramPolicy
 from hvil.analysis.explain.text import TextProgram
 from hvil.analysis.explain.tree_json import program_from_mapping, program_to_mapping
 from hvil.analysis.explain.vocabulary import MOST_COLUMNS, Vocabulary, recognised_kinds, vocabulary, with_kinds
@@ -85,6 +86,10 @@ class Explanation:
             f"agrees with the policy on {self.policy_agreement:.1%} and with the teacher on "
             f"{self.teacher_agreement:.1%} of {self.episodes:,} {kind}"
         )
+
+    def policy(self, width: int) -> ProgramPolicy:
+        """The program as a policy; `width` is how many numbers an observation has."""
+        return ProgramPolicy(self.source, self.words, self.graph.action_names, width)
 
     def procedure(self, name: str) -> str:
         """The text of one procedure, by its name in the call graph."""
