@@ -1,21 +1,14 @@
 """Explaining policies: programs that are written down come back, fidelity is that of the text, files run."""
 
 import itertools
-import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from table_policy import RETURN, TablePolicy, flat_teacher, karel_policy, program_f
+from table_policy import RETURN, flat_teacher, karel_policy, lamp_policy, lamp_traces, program_f
 
-from hvil.analysis.explain import Explanation, explain, python_file
+from hvil.analysis.explain import Explanation, explain
 from hvil.analysis.explain.evidence import record
 from hvil.analysis.explain.execution import agreement
 from hvil.analysis.explain.facts import Facts
@@ -133,82 +126,6 @@ def test_a_loop_that_does_nothing_is_a_disagreement_not_a_hang() -> None:
     assert not stuck.agreement(recording.observations, recording.row_offsets, recording.emitted).any()
 
 
-def test_the_python_file_runs_on_its_own(explained: Explanation, tmp_path: Path) -> None:
-    path = tmp_path / "program.py"
-    path.write_text(python_file(explained), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, str(path), "20", "3"], capture_output=True, text=True, cwd=tmp_path, env=_environment()
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "20 of 20 episodes on karel:F succeeded\n"
-
-
-def test_a_written_program_that_does_nothing_is_stopped(explained: Explanation, tmp_path: Path) -> None:
-    path = tmp_path / "program.py"
-    text = python_file(explained).replace("        step()\n", "        pass\n")
-    path.write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, str(path), "2"], capture_output=True, text=True, cwd=tmp_path, env=_environment()
-    )
-    assert done.stdout.startswith("0 of 2 episodes"), done.stderr
-
-
-ALONG_TRACES = """
-import importlib.util, json, sys
-
-import numpy as np
-
-sys.modules["hvil"] = None  # importing it would fail
-spec = importlib.util.spec_from_file_location("program", sys.argv[1])
-program = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(program)
-traces = np.load(sys.argv[2])
-done = []
-for first, end in zip(traces["rows"], traces["rows"][1:]):
-    memory = None
-    for observation in traces["observations"][first:end]:
-        action, memory = program.act(observation, json.loads(json.dumps(memory)))
-        done.append(action)
-print(json.dumps({"actions": program.ACTIONS, "done": done}))
-"""
-
-
-def _done_by_file(explanation: Explanation, traces: Traces, directory: Path) -> dict[str, list[Any]]:
-    """What a written file does along traces in a Python without hvil; its memory is stored as JSON all the time."""
-    (directory / "program.py").write_text(python_file(explanation), encoding="utf-8")
-    (directory / "along.py").write_text(ALONG_TRACES, encoding="utf-8")
-    np.savez(directory / "traces.npz", observations=traces.observations, rows=traces.row_offsets)
-    arguments = [str(directory / name) for name in ("along.py", "program.py", "traces.npz")]
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    result: dict[str, list[Any]] = json.loads(done.stdout)
-    return result
-
-
-def test_a_file_acts_without_an_environment_and_without_hvil(tmp_path: Path) -> None:
-    traces = _lamp_traces(60)
-    explanation = explain(_lamp_policy(traces), traces=traces)
-    done = _done_by_file(explanation, traces, tmp_path)
-    assert done == {"actions": list(traces.action_names), "done": traces.emitted().tolist()}
-    assert explanation.source in python_file(explanation)
-
-
-def test_a_file_of_a_task_acts_without_hvil_too(explained: Explanation, tmp_path: Path) -> None:
-    traces = KAREL_F.demonstrations(20, 3)
-    assert _done_by_file(explained, traces, tmp_path)["done"] == traces.emitted().tolist()
-
-
-def test_words_of_a_program_may_be_names_of_its_file(tmp_path: Path) -> None:
-    traces = replace(_lamp_traces(60), action_names=("act", "INTERPRETER"), observation_names=("np", "observe"))
-    explanation = explain(_lamp_policy(traces), traces=traces)
-    assert explanation.source == "def b_root():\n    while not np:\n        act()\n"
-    assert _done_by_file(explanation, traces, tmp_path)["done"] == traces.emitted().tolist()
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")}
-
-
 def test_names_from_data_become_identifiers() -> None:
     names = ["frontIsClear", "<script>alert('x')</script>", "last", "while", "a b", "a-b", "7", "", 'x"; import os']
     words = identifiers(names)
@@ -223,32 +140,9 @@ def test_quantities_may_begin_like_the_words_of_a_frame() -> None:
     assert all(map(looks_at_frame, ["counter", "counter-2*length", "last=move", "last="]))
 
 
-def _lamp_traces(count: int) -> Traces:
-    """Push until the lamp is lit; what is observed: the lamp, and a number that means nothing."""
-    rng = np.random.default_rng(0)
-    observations, actions = [], []
-    for _ in range(count):
-        pushes = int(rng.integers(1, 6))
-        lamp = np.array([0.0] * pushes + [1.0])
-        observations.append(np.column_stack([lamp, rng.random(pushes + 1)]).astype(np.float32))
-        actions.append(np.zeros(pushes, dtype=np.int32))
-    names = ("push <it>", "wait")
-    return Traces.from_episodes(observations, actions, action_names=names, observation_names=("lamp 'lit'", "noise"))
-
-
-def _lamp_policy(traces: Traces) -> TablePolicy:
-    """Takes the first action until the lamp is lit."""
-    graph = call_graph({"procedures": {"<b>root": {"calls": []}}}, traces.action_names)
-
-    def root(observed: Mapping[str, bool], counter: int, last: str | None) -> str:
-        return RETURN if counter and observed["lit"] else traces.action_names[0]
-
-    return TablePolicy(graph, ("lit", "noise"), {"<b>root": root})
-
-
 def test_without_a_task_the_policy_is_run_along_traces() -> None:
-    traces = _lamp_traces(60)
-    policy = _lamp_policy(traces)
+    traces = lamp_traces(60)
+    policy = lamp_policy(traces)
     explanation = explain(policy, traces=traces)
     assert explanation.source == "def b_root():\n    while not lamp_lit:\n        push_it()\n"
     assert (explanation.policy_agreement, explanation.teacher_agreement, explanation.rolled_out) == (1, 1, False)
