@@ -158,6 +158,7 @@ class Run:
         explanation = explain(
             self.policy,
             **ground._asdict(),
+            training=self._fitting_training_traces(),
             observation_names=self.config.observation_names,
             karel=karel,
             progress=progress,
@@ -166,6 +167,14 @@ class Run:
         if self.path is not None:
             explanation_file.save(self.path / EXPLANATION, explanation, self._subject(ground), options)
         return explanation
+
+    def _fitting_training_traces(self) -> Traces | None:
+        """The training traces, if the run has them, and they are still those of its configuration."""
+        try:
+            self.config.check(self.data.training)
+        except InputError:
+            return None
+        return self.data.training
 
     def _ground(self) -> "_Ground":
         """Where the policy is run to explain it, if the caller does not say so."""

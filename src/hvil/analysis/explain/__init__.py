@@ -4,9 +4,19 @@
 """
 
 from hvil.analysis.episodes import ChoosesSteps
-from hvil.analysis.explain.explanation import EPISODES, FRESH, Explanation, explain
+from hvil.analysis.explain.explanation import EPISODES, FRESH, MOST_LINES, Explanation, explain
 from hvil.analysis.explain.karel import KarelSource
 from hvil.analysis.explain.program_policy import ProgramPolicy
 from hvil.analysis.explain.python_file import python_file
 
-__all__ = ["EPISODES", "FRESH", "ChoosesSteps", "Explanation", "KarelSource", "ProgramPolicy", "explain", "python_file"]
+__all__ = [
+    "EPISODES",
+    "FRESH",
+    "MOST_LINES",
+    "ChoosesSteps",
+    "Explanation",
+    "KarelSource",
+    "ProgramPolicy",
+    "explain",
+    "python_file",
+]
