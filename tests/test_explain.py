@@ -1,25 +1,19 @@
 """Explaining policies: programs that are written down come back, fidelity is that of the text, files run."""
 
-import ast
 import itertools
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import pytest
-from table_policy import RETURN, TablePolicy, flat_teacher, karel_policy, program_f
+from table_policy import RETURN, flat_teacher, karel_policy, lamp_policy, lamp_traces, program_f
 
-from hvil.analysis.explain import Explanation, explain, python_file
+from hvil.analysis.explain import Explanation, explain
 from hvil.analysis.explain.evidence import record
 from hvil.analysis.explain.execution import agreement
 from hvil.analysis.explain.facts import Facts
-from hvil.analysis.explain.python_file import TEMPLATE
 from hvil.analysis.explain.text import TextProgram
-from hvil.analysis.explain.vocabulary import FILE_NAMES, identifiers, looks_at_frame, vocabulary
+from hvil.analysis.explain.vocabulary import identifiers, looks_at_frame, vocabulary
 from hvil.data.tasks import Quantity, find_task
 from hvil.data.traces import Traces
 from hvil.domains.karel import PROGRAMS, execute, parse
@@ -119,7 +113,7 @@ def test_text_and_tree_of_a_program_agree_with_the_same_episodes(explained: Expl
     recording = record(program_f(), KAREL_F.test_demonstrations(200, 5), KAREL_F)
     facts = Facts(explained.words, recording.observations)
     assert agreement(explained.program, facts, recording).all()
-    text = TextProgram(wrong, explained.words, "root")
+    text = TextProgram(wrong, explained.words)
     turned_left = [1 in recording.emitted[a:b] for a, b in itertools.pairwise(recording.row_offsets)]
     agrees = text.agreement(recording.observations, recording.row_offsets, recording.emitted)
     assert agrees.tolist() == [not turned for turned in turned_left]
@@ -128,44 +122,8 @@ def test_text_and_tree_of_a_program_agree_with_the_same_episodes(explained: Expl
 def test_a_loop_that_does_nothing_is_a_disagreement_not_a_hang() -> None:
     recording = record(program_f(), KAREL_F.test_demonstrations(5, 5), KAREL_F)
     words = vocabulary(program_f().graph, KAREL_F, (), 4)
-    stuck = TextProgram("def root():\n    while True:\n        pass\n", words, "root")
+    stuck = TextProgram("def root():\n    while True:\n        pass\n", words)
     assert not stuck.agreement(recording.observations, recording.row_offsets, recording.emitted).any()
-
-
-def test_the_python_file_runs_on_its_own(explained: Explanation, tmp_path: Path) -> None:
-    path = tmp_path / "program.py"
-    path.write_text(python_file(explained), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, str(path), "20", "3"], capture_output=True, text=True, cwd=tmp_path, env=_environment()
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "20 of 20 episodes on karel:F succeeded\n"
-
-
-def test_a_written_program_that_does_nothing_is_stopped(explained: Explanation, tmp_path: Path) -> None:
-    path = tmp_path / "program.py"
-    text = python_file(explained).replace("        step()\n", "        pass\n")
-    path.write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, str(path), "2"], capture_output=True, text=True, cwd=tmp_path, env=_environment()
-    )
-    assert done.stdout.startswith("0 of 2 episodes"), done.stderr
-
-
-def test_no_word_of_a_program_is_a_name_of_its_file() -> None:
-    tree = ast.parse(TEMPLATE.read_text(encoding="utf-8"))
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    names = {alias.asname or alias.name for node in imports for alias in node.names}
-    names |= {function.name for function in functions}
-    names |= {argument.arg for function in functions if function.name == "observe" for argument in function.args.args}
-    # Words are in lower case.
-    assert {name for name in names if name.islower()} == FILE_NAMES
-    assert not set(identifiers(sorted(FILE_NAMES))) & FILE_NAMES
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")}
 
 
 def test_names_from_data_become_identifiers() -> None:
@@ -182,33 +140,13 @@ def test_quantities_may_begin_like_the_words_of_a_frame() -> None:
     assert all(map(looks_at_frame, ["counter", "counter-2*length", "last=move", "last="]))
 
 
-def _lamp_traces(count: int) -> Traces:
-    """Push until the lamp is lit; what is observed: the lamp, and a number that means nothing."""
-    rng = np.random.default_rng(0)
-    observations, actions = [], []
-    for _ in range(count):
-        pushes = int(rng.integers(1, 6))
-        lamp = np.array([0.0] * pushes + [1.0])
-        observations.append(np.column_stack([lamp, rng.random(pushes + 1)]).astype(np.float32))
-        actions.append(np.zeros(pushes, dtype=np.int32))
-    names = ("push <it>", "wait")
-    return Traces.from_episodes(observations, actions, action_names=names, observation_names=("lamp 'lit'", "noise"))
-
-
 def test_without_a_task_the_policy_is_run_along_traces() -> None:
-    traces = _lamp_traces(60)
-    graph = call_graph({"procedures": {"<b>root": {"calls": []}}}, traces.action_names)
-
-    def root(observed: Mapping[str, bool], counter: int, last: str | None) -> str:
-        return RETURN if counter and observed["lit"] else "push <it>"
-
-    policy = TablePolicy(graph, ("lit", "noise"), {"<b>root": root})
+    traces = lamp_traces(60)
+    policy = lamp_policy(traces)
     explanation = explain(policy, traces=traces)
     assert explanation.source == "def b_root():\n    while not lamp_lit:\n        push_it()\n"
     assert (explanation.policy_agreement, explanation.teacher_agreement, explanation.rolled_out) == (1, 1, False)
     assert explanation.episodes == 30
-    with pytest.raises(InputError, match="needs an environment"):
-        python_file(explanation)
     with pytest.raises(InputError, match="runs of Karel tasks"):
         explain(policy, traces=traces, karel=True)
 

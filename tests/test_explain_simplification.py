@@ -121,7 +121,7 @@ def test_what_the_demonstrations_do_not_show_is_not_in_the_program() -> None:
     faithful = explain(Presser(), traces=everything, measure=everything)
     assert "blue" in faithful.source
     assert faithful.policy_agreement == 1
-    simple = explain(Presser(), traces=everything, measure=everything, demonstrations=_pressed([(0, 0), (1, 1)]))
+    simple = explain(Presser(), traces=everything, measure=everything, training=_pressed([(0, 0), (1, 1)]))
     assert simple.source == "def root():\n    red()\n"
     assert simple.policy_agreement == 0.75
 
@@ -161,7 +161,7 @@ class CliffWalker:
 @pytest.fixture(scope="module")
 def cliff() -> Explanation:
     traces = _cliff_traces(80, 0)
-    return explain(CliffWalker(), traces=traces, measure=_cliff_traces(40, 1), demonstrations=traces)
+    return explain(CliffWalker(), traces=traces, measure=_cliff_traces(40, 1), training=traces)
 
 
 def test_states_are_asked_for_by_value(cliff: Explanation) -> None:

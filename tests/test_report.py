@@ -138,7 +138,7 @@ def test_the_page_is_one_file_with_everything_in_it(tmp_path: Path, monkeypatch:
     (tmp_path / "evaluation.json").write_text('{"error": 0.25, "error_interval": [0.1, 0.5], "traces": 8}')
     lines = [{"update": i, "seconds": i, "error": 1 / i, "elbo": -3.0 * i} for i in range(1, 6)]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    program = scripted_explanation("def run():\n    pass\n", policy_agreement=1.0, teacher_agreement=0.5)
+    program = scripted_explanation("def bubble_sort():\n    swap()\n", run.config, teacher_agreement=0.5)
     monkeypatch.setattr("hvil.training.run.Run.explain", lambda run: program)
     path, made = run.report()
     html = path.read_text(encoding="utf-8")
@@ -148,7 +148,11 @@ def test_the_page_is_one_file_with_everything_in_it(tmp_path: Path, monkeypatch:
     assert not re.search(r"(?:src|href)=[\"'](?!#|data:)", html)
     assert "default-src 'none'" in html
     data = contents(html)
-    assert data["program"]["source"] == program.source
+    shown = data["program"]
+    assert (shown["source"], shown["warning"]) == (program.source, None)
+    assert shown["teacher_agreement_interval"] == pytest.approx([0.469, 0.531], abs=0.001)
+    assert (shown["error"], shown["traces"]) == (1, 6), "no list is sorted by one swap"
+    assert shown["notes"][0] == "no hierarchy: one procedure does everything (bubble_sort)"
     assert data["evaluation"]["error_interval"] == [0.1, 0.5]
     assert [curve["name"] for curve in data["curves"]] == ["error", "elbo"]
     assert [e["success"] for e in data["episodes"][:2]] == [True, False]
@@ -246,18 +250,29 @@ def test_only_programs_that_can_be_read_are_shown_for_data_without_a_task(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traces = without_task(hostile_traces("x"))
-    hvil.fit(traces, out=tmp_path / "run", updates=2, hidden=4, context=4, batch_size=4)
+    run = hvil.fit(traces, out=tmp_path / "run", updates=2, hidden=4, context=4, batch_size=4)
     capsys.readouterr()
 
-    def shown(lines: int, agreement: float) -> bool:
-        program = scripted_explanation("act()\n" * lines, policy_agreement=agreement, teacher_agreement=agreement)
+    def shown(lines: int, agreement: float) -> tuple[bool, str | None]:
+        text = "def p0():\n" + "    x_a()\n" * (lines - 1)
+        program = scripted_explanation(text, run.config, agreement, agreement)
         monkeypatch.setattr("hvil.training.run.Run.explain", lambda run: program)
         assert main(["report", str(tmp_path / "run"), "--json"]) == 0
-        return bool(json.loads(capsys.readouterr().out)["program"])
+        data = contents((tmp_path / "run" / "report.html").read_text(encoding="utf-8"))["program"]
+        assert data["lines"] == lines
+        assert json.loads(capsys.readouterr().out)["program"] is (data["source"] == text)
+        return data["source"] == text, data["warning"]
 
-    assert shown(10, 0.9)
-    assert not shown(100, 0.9)
-    assert not shown(10, 0.1)
+    assert shown(10, 0.96) == (True, None)
+    there, warning = shown(10, 0.9)
+    assert there
+    assert warning is not None
+    assert "agrees with it on only 90.0% [88.0, 91.7] of 1,000 traces" in warning
+    there, warning = shown(100, 1.0)
+    assert not there
+    assert warning is not None
+    assert "has 100 lines" in warning
+    assert not shown(10, 0.1)[0]
 
 
 def test_bad_input_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,7 @@ FLAGS = [
 ]
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 HOSTILE = "</script><script>window.broken=1</script><img src=x onerror='window.broken=1'>\"'&amp;"
-PROGRAM = "def bubble_sort():\n    while not sorted:  # <b>text</b>\n        bubble()\n"
+PROGRAM = "def bubble_sort():\n    while not pointer1_at_end:  # <b>text</b>\n        ptr1_right()\n"
 
 REQUIRED = bool(os.environ.get("HVIL_REQUIRE_BROWSER"))
 CHROMIUM = next(
@@ -74,7 +74,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"update": i, "seconds": i, "error": 1 / i, "training_error": 0.5 / i, "elbo": -9 / i} for i in range(1, 9)
     ]
     (directory / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    program = scripted_explanation(PROGRAM, policy_agreement=1.0, teacher_agreement=0.5)
+    program = scripted_explanation(PROGRAM, run.config, policy_agreement=0.9, teacher_agreement=0.5)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hvil.training.run.Run.explain", lambda run: program)
         return run.report()[0]
@@ -246,7 +246,12 @@ def test_graph_program_curves_and_settings_are_there(opened: Opened) -> None:
     assert page.locator("#graph .edge").count() == 5
     assert page.locator("#program-source").text_content() == PROGRAM
     assert page.locator("#program-source b").count() == 0
-    assert "50.0% with the teacher" in (page.locator("#program-facts").text_content() or "")
+    facts = page.locator("#program-facts").text_content() or ""
+    assert "50.0% with the teacher (46.9% to 53.1%)" in facts
+    assert "its own error is 100% of 6 test traces" in facts
+    assert "This policy is too tangled to explain well" in (page.locator("#program-warning").text_content() or "")
+    assert "no hierarchy" in (page.locator("#program-notes").text_content() or "")
+    assert "Error of the program" in (page.locator("#summary").text_content() or "")
     assert page.locator("#curves .line").count() == 3
     assert "25.0%" in (page.locator("#summary").text_content() or "")
     assert "4.5 of 6" in (page.locator("#summary").text_content() or "")

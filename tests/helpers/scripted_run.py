@@ -1,5 +1,6 @@
 """A run whose policy follows the teacher's own call structure, but for chosen mistakes: a report without training."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from hvil.analysis.explain import Explanation
-from hvil.data.sources import Data
+from hvil.analysis.explain.program import Program
+from hvil.analysis.explain.vocabulary import vocabulary
+from hvil.data.sources import Data, task_of
 from hvil.data.tasks import Task, find_task
 from hvil.data.traces import Traces
 from hvil.learners.config import Config
@@ -78,16 +81,28 @@ class ScriptedLearner(HvilLearner):
 
 
 class ScriptedExplanation(Explanation):
-    """A program that is written down instead of extracted, as far as a report looks at it."""
+    """A program that is written down instead of extracted."""
 
-    source = ""
+    text = ""
 
 
-def scripted_explanation(source: str, policy_agreement: float, teacher_agreement: float) -> Explanation:
-    """An explanation with this text and these agreements."""
-    explanation = object.__new__(ScriptedExplanation)
-    agreements = {"policy_agreement": policy_agreement, "teacher_agreement": teacher_agreement}
-    explanation.__dict__.update({"source": source, **agreements})
+def scripted_explanation(
+    text: str, config: Config, policy_agreement: float = 1.0, teacher_agreement: float = 1.0
+) -> Explanation:
+    """An explanation with this text and these agreements, in the words of a configuration."""
+    task, graph = task_of(config.task), config.graph
+    words = vocabulary(graph, task, config.observation_names, math.prod(config.observation_shape))
+    explanation = ScriptedExplanation(
+        policy_agreement=policy_agreement,
+        teacher_agreement=teacher_agreement,
+        episodes=1000,
+        unused=(),
+        task=None if task is None else task.name,
+        program=Program(graph.root, graph.terminate, {graph.root: ()}),
+        words=words,
+        graph=graph,
+    )
+    explanation.__dict__["text"] = text
     return explanation
 
 

@@ -26,8 +26,8 @@ CUT = -2
 """Stands at an episode's last row in place of an action if the step limit ended the episode there."""
 
 Ending = Literal["returned", "stopped", "limit", "left"]
-"""The program returned; the environment ended the episode; it took too many steps; the policy left the trace that it
-was run along."""
+"""The program returned; the environment ended the episode; it took too many steps, or too long for one; the policy left
+the trace that it was run along."""
 
 
 @runtime_checkable
@@ -38,6 +38,15 @@ class ChoosesSteps(Protocol):
 
     def choices(self, features: Num[np.ndarray, "M D"], tops: Tops) -> Int[np.ndarray, "M"]:
         """The most likely step of each active frame, given the observation that the frame sees."""
+
+
+@runtime_checkable
+class CanBeStuck(Protocol):
+    """A policy that may do nothing for ever, as a program may. It then says ∅, but its episode was not done."""
+
+    @property
+    def stuck(self) -> Bool[np.ndarray, "M"]:
+        """In which environments it does nothing for ever."""
 
 
 class Result(NamedTuple):
@@ -143,8 +152,11 @@ def _play(player: "_Actor | _Stepper", worlds: "_Worlds", traces: Traces, limit:
         actions = player.act(observations, running, time)
         journal.add(running, observations, actions)
         goes_on = np.ones(len(running), dtype=bool)
+        stuck = player.stuck(running)
         for position, (i, action) in enumerate(zip(running.tolist(), actions.tolist(), strict=True)):
             observations[i], result = worlds.step(i, action)
+            if stuck[position]:
+                result = Result(success=False, ending="limit")
             if result is not None:
                 results[i] = result
                 goes_on[position] = False
@@ -171,6 +183,12 @@ class _Actor:
         actions: np.ndarray = np.asarray(self._policy.act(observations, self._greedy))[running]
         return actions
 
+    def stuck(self, running: Int[np.ndarray, "M"]) -> Bool[np.ndarray, "M"]:
+        """In which running episodes the policy does nothing for ever."""
+        if isinstance(self._policy, CanBeStuck):
+            return np.asarray(self._policy.stuck[running])
+        return np.zeros(len(running), dtype=bool)
+
 
 class _Stepper:
     """Runs a policy of procedures: asks it for one PHP step after another, and keeps the steps."""
@@ -196,6 +214,10 @@ class _Stepper:
             actions[waiting[acted]] = choice[acted]
             waiting = waiting[~acted & (machines.heights[waiting] > 0)]
         return np.asarray(actions[running])
+
+    def stuck(self, running: Int[np.ndarray, "M"]) -> Bool[np.ndarray, "M"]:
+        """A stack machine is never stuck: every procedure begins with an action or a call, and the stack is bounded."""
+        return np.zeros(len(running), dtype=bool)
 
 
 def _player(policy: Policy | ChoosesSteps, count: int, details: bool, greedy: bool, seed: int) -> _Actor | _Stepper:

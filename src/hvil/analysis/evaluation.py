@@ -8,7 +8,7 @@ Letters: N traces.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool
@@ -73,6 +73,8 @@ class Evaluation:
     """Share of the inferred PHP steps that each procedure takes."""
     boundaries: Mapping[int, BoundaryScore] = field(default_factory=dict)
     """Agreement with the annotated structure, by tolerance."""
+    policy: Literal["network", "program"] = "network"
+    """What was evaluated: the network, or the program that was extracted from it."""
 
     @property
     def procedures_in_use(self) -> float | None:
@@ -86,7 +88,7 @@ class Evaluation:
 
     def to_mapping(self) -> dict[str, Any]:
         """The form of `evaluation.json`: shares as numbers, their intervals and counts beside them."""
-        result: dict[str, Any] = {"traces": self.error.count}
+        result: dict[str, Any] = {"policy": self.policy, "traces": self.error.count}
         for name in ("error", "error_unseen", "rollout_error", "rollout_success"):
             share = getattr(self, name)
             result[name] = None if share is None else share.value
@@ -128,26 +130,27 @@ class Evaluation:
     def __repr__(self) -> str:
         rows = self.rows()
         width = max(len(name) for name, _ in rows)
-        return "\n".join(["Evaluation:", *(f"  {name:<{width}}  {value}" for name, value in rows)])
+        title = "Evaluation of the program:" if self.policy == "program" else "Evaluation:"
+        return "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in rows)])
 
 
 def evaluate(
-    learner: Learner,
+    learner: Learner | Policy,
     traces: Traces,
     training: Traces | None = None,
     task: Task | None = None,
     procedures: tuple[str, ...] = (),
 ) -> Evaluation:
-    """Evaluate a learner on test traces.
+    """Evaluate a learner, or a policy alone, on test traces.
 
     Args:
-        learner: with its current weights.
+        learner: with its current weights; or a policy that no learner stands behind, such as a program.
         traces: what to test on.
         training: the training set, to tell seen traces from unseen ones; None: all traces are unseen.
         task: where to roll out; None: no roll-outs.
         procedures: names of the procedures, for learners that infer a structure.
     """
-    policy = learner.policy()
+    policy = learner.policy() if isinstance(learner, Learner) else learner
     if traces.action_names != policy.action_names:
         raise InputError(f"the traces' actions {traces.action_names} are not the policy's {policy.action_names}")
     wrong = policy.wrong(traces)
@@ -208,7 +211,7 @@ def contained(traces: Traces, others: Traces) -> Bool[np.ndarray, "N"]:
     return np.array([content in contents for content in traces.contents()], dtype=bool)
 
 
-def _log_likelihood(learner: Learner, policy: Policy, traces: Traces) -> float | None:
+def _log_likelihood(learner: Learner | Policy, policy: Policy, traces: Traces) -> float | None:
     for candidate in (learner, policy):
         if isinstance(candidate, HasLikelihood):
             return float(candidate.log_likelihood(traces).mean())

@@ -1,9 +1,11 @@
 """The report of a run: gathers what its directory holds, and has `hvil.analysis.report` make the page."""
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hvil.analysis.evaluation import Share
 from hvil.analysis.explain import Explanation
 from hvil.analysis.report import PLAYED, Report, RunFacts, report_page
 from hvil.data.sources import task_of
@@ -32,6 +34,7 @@ def write_report(run: "Run", out: str | os.PathLike[str] | None = None, *, episo
 
 def _facts(run: "Run") -> RunFacts:
     demonstrations = run.config.data.demos or (len(run.data.training) if run.knows_data else None)
+    explanation = _explanation(run)
     return RunFacts(
         title=run.path.resolve().name if run.path else run.config.task or "hvil",
         config=run.config,
@@ -40,7 +43,8 @@ def _facts(run: "Run") -> RunFacts:
         demonstrations=demonstrations,
         evaluation=_evaluation(run),
         metrics=read_metrics(run.path / METRICS) if run.path else [],
-        explanation=_explanation(run),
+        explanation=explanation,
+        program_error=None if explanation is None else _program_error(run, explanation),
     )
 
 
@@ -55,6 +59,15 @@ def _explanation(run: "Run") -> Explanation | None:
         return run.explain()
     except InputError:
         return None
+
+
+def _program_error(run: "Run", explanation: Explanation) -> Share | None:
+    """The error of the program itself on the run's test traces, like the network's in its evaluation."""
+    test = run.data.test if run.knows_data else None
+    if test is None:
+        return None
+    run.config.check(test)
+    return Share.of(explanation.policy(math.prod(run.config.observation_shape)).wrong(test))
 
 
 def _starts(run: "Run", count: int) -> tuple[Traces, Task | None]:

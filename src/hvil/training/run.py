@@ -7,18 +7,19 @@ came from Python holds these too (`traces.npz`, `test.npz`, `validation.npz`).
 """
 
 import hashlib
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hvil.analysis.episodes import ChoosesSteps
 from hvil.analysis.evaluation import Evaluation, evaluate
-from hvil.analysis.explain import EPISODES, FRESH, Explanation, explain, explanation_file
+from hvil.analysis.explain import EPISODES, FRESH, Explanation, ProgramPolicy, explain, explanation_file
 from hvil.data import trace_files
 from hvil.data.sources import Data, load_data, task_of
 from hvil.data.tasks import Task
@@ -36,6 +37,14 @@ from hvil.training.weights import check_weights, copy_weights, load_weights, sav
 
 if TYPE_CHECKING:
     from hvil.analysis.report import Report
+
+
+class _Ground(NamedTuple):
+    """Where a policy is run to explain it: in a task's environment, or along traces."""
+
+    task: Task | None
+    traces: Traces | None = None
+    measure: Traces | None = None
 
 
 @dataclass
@@ -56,6 +65,18 @@ class Run:
     def policy(self) -> Policy:
         """The learned policy: `reset`, `act`, `wrong`."""
         return self.learner.policy()
+
+    @cached_property
+    def program(self) -> ProgramPolicy:
+        """The learned policy as a program that acts: `reset`, `act`, `wrong`.
+
+        It is the program of the explanation that the directory keeps. Where there is none of these weights, it is
+        found now.
+
+        Raises:
+            InputError: the policy has no procedures, or there is nothing to run it on.
+        """
+        return (self._kept_explanation() or self.explain()).policy(math.prod(self.config.observation_shape))
 
     @property
     def task(self) -> Task | None:
@@ -99,16 +120,24 @@ class Run:
             run.data = self.data  # traces from Python cannot be loaded again
         return run
 
-    def evaluate(self, traces: Traces | None = None, rollouts: bool = True, *, depth: int | None = None) -> Evaluation:
+    def evaluate(
+        self,
+        traces: Traces | None = None,
+        rollouts: bool = True,
+        *,
+        depth: int | None = None,
+        program: bool = False,
+    ) -> Evaluation:
         """Error rates, roll-outs and structure on test traces.
 
         Args:
             traces: what to test on; by default the test traces of the run's own source.
             rollouts: whether to roll out in the task's environment.
             depth: how high the stack may be, if it is not as in training (`at_depth`).
+            program: evaluate the program in place of the network; it has errors and roll-outs alone.
         """
         if depth is not None:
-            return self.at_depth(depth).evaluate(traces, rollouts)
+            return self.at_depth(depth).evaluate(traces, rollouts, program=program)
         if traces is None:
             traces = self.data.test
         if traces is None:
@@ -117,6 +146,8 @@ class Run:
         # Only traces with their initial states can be rolled out.
         task = task_of(traces.attributes.get("task")) if rollouts and traces.metadata else None
         training = self.data.training if self.knows_data else None
+        if program:
+            return replace(evaluate(self.program, traces, training, task), policy="program")
         return evaluate(self.learner, traces, training, task, self.config.graph.procedures)
 
     def explain(
@@ -125,6 +156,7 @@ class Run:
         traces: Traces | None = None,
         *,
         inline: bool = False,
+        faithful: bool = False,
         karel: bool = False,
         episodes: int = EPISODES,
         fresh: int = FRESH,
@@ -142,6 +174,7 @@ class Run:
             traces: without a task, what to run the policy along; by default the run's own training traces, with its
                 test traces to measure on.
             inline: write procedures that are called at one point only, or take a single step, where they are called.
+            faithful: keep what no training trace asks for, so that the program says all that the policy does.
             karel: also give the program in the Karel language.
             episodes: roll-outs to extract from.
             fresh: other roll-outs to measure on.
@@ -149,38 +182,63 @@ class Run:
             again: explain anew even if the directory has the explanation.
             progress: called now and then with the share of the work that is done.
         """
-        measure = None
-        if task is None and traces is None:
-            task = self.task
-            if task is None:
-                traces, measure = self.data.training, self.data.test
-        options: dict[str, Any] = {"inline": inline, "episodes": episodes, "fresh": fresh, "seed": seed}
-        origin = {
-            "configuration": self.config.digest,
-            "weights": weights_digest(self.learner),
-            "task": None if task is None else [task.name, task.contents],
-            "traces": [None if each is None else fingerprint(each) for each in (traces, measure)],
-            **options,
+        ground = self._ground() if task is None and traces is None else _Ground(task, traces)
+        options: dict[str, Any] = {
+            "inline": inline,
+            "faithful": faithful,
+            "episodes": episodes,
+            "fresh": fresh,
+            "seed": seed,
         }
-        file = None if self.path is None else self.path / EXPLANATION
-        graph, names = self.config.graph, self.config.observation_names
-        if file is not None and not again:
-            stored = explanation_file.load(file, origin, graph, task, names)
-            if stored is not None and (stored.karel is not None or not karel):
-                return stored
+        stored = None if again else self._kept_explanation(ground, options)
+        if stored is not None and (stored.karel is not None or not karel):
+            return stored
         explanation = explain(
             self.policy,
-            task,
-            traces=traces,
-            measure=measure,
-            observation_names=names,
+            **ground._asdict(),
+            training=self._fitting_training_traces(),
+            observation_names=self.config.observation_names,
             karel=karel,
             progress=progress,
             **options,
         )
-        if file is not None:
-            explanation_file.save(file, explanation, origin)
+        if self.path is not None:
+            explanation_file.save(self.path / EXPLANATION, explanation, self._subject(ground), options)
         return explanation
+
+    def _fitting_training_traces(self) -> Traces | None:
+        """The training traces, if the run has them, and they are still those of its configuration."""
+        try:
+            self.config.check(self.data.training)
+        except InputError:
+            return None
+        return self.data.training
+
+    def _ground(self) -> "_Ground":
+        """Where the policy is run to explain it, if the caller does not say so."""
+        task = self.task
+        return _Ground(task) if task else _Ground(None, self.data.training, self.data.test)
+
+    def _kept_explanation(
+        self, ground: "_Ground | None" = None, options: Mapping[str, Any] | None = None
+    ) -> Explanation | None:
+        """The explanation of these weights in the directory; with these options, or with any."""
+        file = None if self.path is None else self.path / EXPLANATION
+        if file is None or not file.is_file():
+            return None
+        ground = ground or self._ground()
+        subject, names = self._subject(ground), self.config.observation_names
+        return explanation_file.load(file, subject, options, self.config.graph, ground.task, names)
+
+    def _subject(self, ground: "_Ground") -> dict[str, Any]:
+        """What an explanation is of, as JSON."""
+        task, *traces = ground
+        return {
+            "configuration": self.config.digest,
+            "weights": weights_digest(self.learner),
+            "task": None if task is None else [task.name, task.contents],
+            "traces": [None if each is None else fingerprint(each) for each in traces],
+        }
 
     def report(self, out: str | os.PathLike[str] | None = None, *, episodes: int = 12) -> "tuple[Path, Report]":
         """Write one HTML page about the run, by default as `report.html` into its directory.

@@ -1,9 +1,10 @@
 """Runs the tree of a program along recorded episodes: where does it agree, and what should its conditions have said?
 
 There are two runtimes of programs. This one serves the search: it runs candidates that nobody prints, takes millions
-of steps, and can go back and ask what another answer to a condition would have led to. The other one (`stage`) runs the
-text; all that is reported about a program is measured there (`text`). The tests show that both do the same. `For` does
-not occur in candidates, because `loops` recognises counting loops after the search.
+of steps, and can go back and ask what another answer to a condition would have led to. The other one (`interpreter`)
+runs the text; all that is reported about a program is measured there (`text`), and it is what acts (`program_policy`).
+The tests show that both do the same. `For` does not occur in candidates, because `loops` recognises counting loops
+after the search.
 """
 
 import itertools
@@ -17,8 +18,8 @@ from jaxtyping import Bool
 from hvil.analysis.episodes import CUT
 from hvil.analysis.explain.evidence import Recording
 from hvil.analysis.explain.facts import Facts
+from hvil.analysis.explain.interpreter import IDLE_LIMIT
 from hvil.analysis.explain.program import NO_STEP, Block, Condition, If, Program, Step, While, bodies, call_step
-from hvil.analysis.explain.stage import IDLE_LIMIT
 
 STUCK = CUT
 """What a stuck program does at a row. It agrees with nothing, as no row that is compared wants `CUT`."""

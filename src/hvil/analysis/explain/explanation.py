@@ -1,11 +1,16 @@
 """What a policy learned, as a program with its fidelity: `explain` goes the whole way from a policy to the text.
 
 Runs are left to `training`: a run gathers its policy, its task or its traces, and calls `explain`.
+
+Letters: N traces.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool
 
 from hvil.analysis.episodes import ChoosesSteps
 from hvil.analysis.explain.evidence import Evidence, gather, given_traces, task_traces
@@ -15,7 +20,8 @@ from hvil.analysis.explain.inlining import inlined
 from hvil.analysis.explain.karel import KarelSource, check_karel, karel_source
 from hvil.analysis.explain.loops import with_for_loops
 from hvil.analysis.explain.printing import print_procedure, print_program
-from hvil.analysis.explain.program import Program
+from hvil.analysis.explain.program import Program, steps_of
+from hvil.analysis.explain.program_policy import ProgramPolicy
 from hvil.analysis.explain.simplification import Demonstrations, simplified
 from hvil.analysis.explain.text import TextProgram
 from hvil.analysis.explain.tree_json import program_from_mapping, program_to_mapping
@@ -27,6 +33,7 @@ from hvil.analysis.explain.vocabulary import (
     with_kinds,
     with_sets,
 )
+from hvil.analysis.statistics import Interval, proportion_interval
 from hvil.data.tasks import Task
 from hvil.data.traces import Traces
 from hvil.domains.karel import parse
@@ -37,6 +44,20 @@ EPISODES = 2_000
 """Roll-outs that a program is extracted from: what happens in one of a hundred is then seen about twenty times."""
 FRESH = 1_000
 """Other roll-outs, on which its fidelity is measured: a share of 99% is then known to about 0.6%."""
+FAITHFUL = 0.95
+"""Agreement with the policy below which a program comes with a warning: one episode in twenty would mislead."""
+MOST_LINES = 80
+"""Lines from which on a program comes with a warning: more do not fit on a page, and nobody keeps them in mind."""
+NAMED_DISAGREEMENTS = 10
+"""Episodes on which program and policy differ that are named, at most: enough to look at."""
+
+
+class Faithful(NamedTuple):
+    """The program as it was extracted, before it lost what no training trace asks for."""
+
+    lines: int
+    policy_agreement: float
+    teacher_agreement: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +74,18 @@ class Explanation:
     """Procedures that were never called."""
     task: str | None
     """The task in whose environment the policy was rolled out; None if the policy was run along traces."""
+    training_explained: int | None = None
+    """Training traces that the program explains: it does exactly what the teacher did; None if unknown."""
+    training_traces: int | None = None
+    """The number of training traces; None if they were not at hand."""
+    disagreements: tuple[int, ...] | None = None
+    """The first of the fresh episodes on which program and policy differ, counted from 0; None if unknown."""
+    listed: tuple[str, ...] | None = None
+    """Procedures in which no structure was found: they are lists of conditions; None if unknown."""
+    inlined: bool = False
+    """Whether procedures were written where they are called."""
+    faithful: Faithful | None = None
+    """How the program was before it was simplified; None if it was not."""
     karel: KarelSource | None = None
     """The program in the Karel language, if it was asked for."""
     program: Program = field(repr=False)
@@ -61,14 +94,19 @@ class Explanation:
     graph: CallGraph = field(repr=False)
 
     @property
-    def source(self) -> str:
-        """Python text: the root first, then what it calls."""
+    def text(self) -> str:
+        """Python text of the program alone: the root first, then what it calls."""
         return print_program(self.words, self.program)
 
     @property
+    def source(self) -> str:
+        """The text and above it, if there is one, the warning as a comment."""
+        return self._with_warning(self.text)
+
+    @property
     def lines(self) -> int:
-        """The number of lines of the source."""
-        return len(self.source.splitlines())
+        """The number of lines of the text."""
+        return len(self.text.splitlines())
 
     @property
     def rolled_out(self) -> bool:
@@ -86,13 +124,91 @@ class Explanation:
         return tuple(name for name in self.graph.procedures if name not in {*self.unused, *self.procedures})
 
     @property
+    def policy_interval(self) -> Interval:
+        """The 95% interval of the agreement with the policy."""
+        return proportion_interval(round(self.policy_agreement * self.episodes), self.episodes)
+
+    @property
+    def teacher_interval(self) -> Interval:
+        """The 95% interval of the agreement with the teacher."""
+        return proportion_interval(round(self.teacher_agreement * self.episodes), self.episodes)
+
+    @property
     def fidelity(self) -> str:
         """The two agreements in words."""
-        kind = "fresh roll-outs" if self.rolled_out else "traces"
-        return (
-            f"agrees with the policy on {self.policy_agreement:.1%} and with the teacher on "
-            f"{self.teacher_agreement:.1%} of {self.episodes:,} {kind}"
-        )
+        with_policy = _share_text(self.policy_agreement, self.policy_interval)
+        with_teacher = _share_text(self.teacher_agreement, self.teacher_interval)
+        return f"agrees with the policy on {with_policy} and with the teacher on {with_teacher} of {self._episodes}"
+
+    @property
+    def warning(self) -> str | None:
+        """One sentence, if the policy is too tangled for a program that can be read and believed."""
+        extracted = self.faithful or self
+        unfaithful = extracted.policy_agreement < FAITHFUL
+        if self.lines <= MOST_LINES and not unfaithful:
+            return None
+        faults = [f"has {self.lines} lines"] if self.lines > MOST_LINES else []
+        if self.listed:
+            faults.append(f"falls back on lists of conditions ({self._named(self.listed)})")
+        interval = proportion_interval(round(extracted.policy_agreement * self.episodes), self.episodes)
+        agreement = f"{_share_text(extracted.policy_agreement, interval)} of {self._episodes}"
+        faults.append(f"agrees with it on {'only ' if unfaithful else ''}{agreement}")
+        return f"this policy is too tangled to explain well: the program {' and '.join(faults)}"
+
+    @property
+    def no_hierarchy(self) -> str | None:
+        """One sentence, if the program calls no procedure, and not because calls were to be written out."""
+        calls = any(step > self.program.terminate for block in self.program.blocks.values() for step in steps_of(block))
+        if calls or self.inlined:
+            return None
+        return f"no hierarchy: one procedure does everything ({self.words.procedures[self.program.root]})"
+
+    @property
+    def notes(self) -> list[str]:
+        """What else there is to say of the program, a sentence each."""
+        notes = []
+        if self.training_traces is not None:
+            notes.append(f"explains {self.training_explained} of {self.training_traces} training traces")
+        if self.faithful is not None:
+            notes.append(
+                f"simplified: without what no training trace asks for; as extracted ({self.faithful.lines} lines), it "
+                f"agrees with the policy on {self.faithful.policy_agreement:.1%} and with the teacher on "
+                f"{self.faithful.teacher_agreement:.1%}"
+            )
+        if self.listed:
+            notes.append(f"a list of conditions, as no other structure was found: {self._named(self.listed)}")
+        if self.disagreements:
+            first = ", ".join(map(str, self.disagreements))
+            more = ", …" if self.disagreement_count > len(self.disagreements) else ""
+            differs = f"differs from the policy on {self.disagreement_count:,} of {self._episodes}"
+            notes.append(f"{differs} (counted from 0: {first}{more})")
+        if self.no_hierarchy:
+            notes.append(self.no_hierarchy)
+        if self.unused:
+            notes.append(f"never called: {', '.join(self.unused)}")
+        if self.absorbed:
+            notes.append(f"called, but not needed (their work is done above): {', '.join(self.absorbed)}")
+        return notes
+
+    @property
+    def disagreement_count(self) -> int:
+        """The number of fresh episodes on which program and policy differ."""
+        return self.episodes - round(self.policy_agreement * self.episodes)
+
+    def _named(self, procedures: Sequence[str]) -> str:
+        """Procedures as the program spells them."""
+        return ", ".join(self.words.procedures[self.graph.procedure_index(name)] for name in procedures)
+
+    @property
+    def _episodes(self) -> str:
+        return f"{self.episodes:,} {'fresh roll-outs' if self.rolled_out else 'traces'}"
+
+    def _with_warning(self, text: str) -> str:
+        return f"# {self.warning}\n{text}" if self.warning else text
+
+    def policy(self, width: int) -> ProgramPolicy:
+        """The program as a policy; `width` is how many numbers an observation has."""
+        return ProgramPolicy(self.source, self.words, self.graph.action_names, width)
 
     def procedure(self, name: str) -> str:
         """The text of one procedure, by its name in the call graph."""
@@ -100,26 +216,37 @@ class Explanation:
         if index not in self.program.blocks:
             why = "was never called" if name in self.unused else "is not needed: the program does its work elsewhere"
             raise InputError(f"the procedure {name!r} {why}; the program has {', '.join(self.procedures)}")
-        return "\n".join(print_procedure(self.words, index, self.program.blocks[index])) + "\n"
+        return self._with_warning("\n".join(print_procedure(self.words, index, self.program.blocks[index])) + "\n")
 
     def summary(self) -> dict[str, Any]:
         """The text and how faithful it is, as JSON for people and other programs."""
         return {
             "source": self.source,
             "lines": self.lines,
+            "warning": self.warning,
             "policy_agreement": self.policy_agreement,
+            "policy_agreement_interval": list(self.policy_interval),
             "teacher_agreement": self.teacher_agreement,
+            "teacher_agreement_interval": list(self.teacher_interval),
             "episodes": self.episodes,
             "rolled_out": self.rolled_out,
+            "disagreement_count": self.disagreement_count,
+            "disagreements": None if self.disagreements is None else list(self.disagreements),
+            "training_explained": self.training_explained,
+            "training_traces": self.training_traces,
             "procedures": list(self.procedures),
+            "no_hierarchy": self.no_hierarchy,
             "unused": list(self.unused),
             "absorbed": list(self.absorbed),
+            "listed": None if self.listed is None else list(self.listed),
+            "faithful": None if self.faithful is None else self.faithful._asdict(),
         }
 
     def to_mapping(self) -> dict[str, Any]:
         """All of it as JSON; `from_mapping` reads it."""
         return {
             **self.summary(),
+            "inlined": self.inlined,
             "program": program_to_mapping(self.program),
             "kinds": [quantity.kind for quantity in self.words.quantities],
             "sets": [[self.words.quantity_index(name), list(members)] for name, members in self.words.sets],
@@ -130,7 +257,7 @@ class Explanation:
     def from_mapping(
         cls, mapping: Mapping[str, Any], graph: CallGraph, task: Task | None, observation_names: Sequence[str] = ()
     ) -> "Explanation":
-        """An explanation that `to_mapping` wrote.
+        """An explanation that `to_mapping` wrote; what older versions did not write is unknown.
 
         Names and expressions come from the call graph and the task, never from the mapping, so that a file cannot bring
         code into the text of a program.
@@ -144,22 +271,31 @@ class Explanation:
             if len(words.quantities) != len(kinds):
                 raise ValueError("it has other observations")
             words = with_kinds(words, kinds)
-            sets = ((words.quantities[i].name, tuple(map(int, members))) for i, members in mapping["sets"])
+            sets = ((words.quantities[i].name, tuple(map(int, members))) for i, members in mapping.get("sets", ()))
             words = replace(words, sets=tuple(sets))
             karel = mapping["karel"]
             if karel is not None:
                 parse(karel["source"])  # refuses what is not Karel
-            return cls(
+            disagreements, listed = mapping.get("disagreements"), mapping.get("listed")
+            explanation = cls(
                 policy_agreement=float(mapping["policy_agreement"]),
                 teacher_agreement=float(mapping["teacher_agreement"]),
                 episodes=int(mapping["episodes"]),
                 unused=tuple(name for name in graph.procedures if name in mapping["unused"]),
+                training_explained=_count_or_none(mapping.get("training_explained")),
+                training_traces=_count_or_none(mapping.get("training_traces")),
+                disagreements=None if disagreements is None else tuple(map(int, disagreements)),
+                listed=None if listed is None else tuple(name for name in graph.procedures if name in listed),
+                inlined=bool(mapping.get("inlined", False)),
+                faithful=_faithful_or_none(mapping.get("faithful")),
                 task=None if task is None else task.name,
                 karel=None if karel is None else KarelSource(**karel),
                 program=program_from_mapping(mapping["program"], words),
                 words=words,
                 graph=graph,
             )
+            _ = explanation.fidelity  # refuses agreements that are no shares
+            return explanation
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise InputError(f"not an explanation of this policy ({error})") from error
 
@@ -173,7 +309,8 @@ def explain(
     *,
     traces: Traces | None = None,
     measure: Traces | None = None,
-    demonstrations: Traces | None = None,
+    training: Traces | None = None,
+    faithful: bool = False,
     observation_names: Sequence[str] | None = None,
     inline: bool = False,
     karel: bool = False,
@@ -189,8 +326,9 @@ def explain(
         task: where to roll it out.
         traces: without a task, the policy is run along these, up to its first error.
         measure: without a task, other traces to measure on; by default the second half of `traces`.
-        demonstrations: what the policy was trained on. The program loses what none of them asks for; without them it
-            says all that the policy does.
+        training: traces that the policy was trained on. The program loses what none of them asks for, and those that it
+            explains are counted.
+        faithful: the program keeps what only the policy asks for.
         observation_names: of the observation's columns; by default those of the traces or of the task.
         inline: write procedures that are called at one point only, or take a single step, where they are called.
         karel: also give the program in the Karel language.
@@ -222,21 +360,42 @@ def explain(
     words = with_sets(words, evidence.studied.observations, evidence.studied.emitted)
     facts = Facts(words, evidence.studied.observations)
     extraction = extract(evidence.studied, graph, facts, _part(progress, 0.5, 0.8))
-    program = extraction.program
-    if demonstrations is not None:
-        program = simplified(program, _demonstrations(demonstrations, words), evidence.studied, facts)
-    program = with_for_loops(inlined(program) if inline else program, words)
-    with_policy, with_teacher = _fidelity(program, words, evidence)
+    extracted = inlined(extraction.program) if inline else extraction.program
+    written = extracted
+    if training is not None and not faithful:
+        smaller = simplified(extraction.program, _demonstrations(training, words), evidence.studied, facts)
+        written = inlined(smaller) if inline else smaller
+    program = with_for_loops(written, words)
+    text = TextProgram(print_program(words, program), words)
+    measured = evidence.measured
+    with_policy = text.agreement(measured.observations, measured.row_offsets, measured.emitted)
     return Explanation(
-        policy_agreement=with_policy,
-        teacher_agreement=with_teacher,
-        episodes=len(evidence.measured),
+        policy_agreement=float(with_policy.mean()),
+        teacher_agreement=float(_does_as(text, evidence.teacher).mean()),
+        episodes=len(measured),
+        training_explained=None if training is None else int(_does_as(text, training).sum()),
+        training_traces=None if training is None else len(training),
+        disagreements=tuple(np.flatnonzero(~with_policy)[:NAMED_DISAGREEMENTS].tolist()),
+        listed=tuple(graph.procedures[procedure] for procedure in extraction.listed if procedure in program.blocks),
+        inlined=inline and len(written.blocks) < len(extraction.program.blocks),
+        faithful=None if written == extracted else _faithful(with_for_loops(extracted, words), words, evidence),
         unused=tuple(graph.procedures[procedure] for procedure in extraction.unused),
         task=None if task is None else task.name,
         karel=karel_source(program, words, graph, evidence, task) if karel else None,
         program=program,
         words=words,
         graph=graph,
+    )
+
+
+def _faithful(program: Program, words: Vocabulary, evidence: Evidence) -> Faithful:
+    """What there is to say of a program before it is simplified."""
+    source = print_program(words, program)
+    text, measured = TextProgram(source, words), evidence.measured
+    return Faithful(
+        lines=len(source.splitlines()),
+        policy_agreement=float(text.agreement(measured.observations, measured.row_offsets, measured.emitted).mean()),
+        teacher_agreement=float(_does_as(text, evidence.teacher).mean()),
     )
 
 
@@ -247,14 +406,25 @@ def _demonstrations(traces: Traces, words: Vocabulary) -> Demonstrations:
     )
 
 
-def _fidelity(program: Program, words: Vocabulary, evidence: Evidence) -> tuple[float, float]:
-    """The shares of episodes on which the printed text does what the policy does, and what the teacher does."""
-    text = TextProgram(print_program(words, program), words, words.procedures[program.root])
-    measured, teacher = evidence.measured, evidence.teacher
-    with_policy = text.agreement(measured.observations, measured.row_offsets, measured.emitted)
-    demonstrated = teacher.observations.reshape(len(teacher.observations), -1)
-    with_teacher = text.agreement(demonstrated, teacher.row_offsets, teacher.emitted())
-    return float(with_policy.mean()), float(with_teacher.mean())
+def _does_as(text: TextProgram, traces: Traces) -> Bool[np.ndarray, "N"]:
+    """On which traces the printed text does exactly what the teacher did."""
+    observations = traces.observations.reshape(len(traces.observations), -1)
+    return text.agreement(observations, traces.row_offsets, traces.emitted())
+
+
+def _share_text(share: float, interval: Interval) -> str:
+    low, high = interval
+    return f"{share:.1%} [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def _count_or_none(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def _faithful_or_none(value: Any) -> Faithful | None:
+    if value is None:
+        return None
+    return Faithful(int(value["lines"]), float(value["policy_agreement"]), float(value["teacher_agreement"]))
 
 
 def _part(progress: Callable[[float], None] | None, start: float, end: float) -> Callable[[float], None] | None:

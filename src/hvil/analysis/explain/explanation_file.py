@@ -1,7 +1,7 @@
 """`explanation.json`: the explanation of a run, kept beside its weights so that nothing is rolled out twice.
 
-The file holds a digest of its origin: the weights, the task or the traces, and the options. A file of another origin
-counts as absent.
+The file holds digests of its origin: of its subject (the weights, the task or the traces), and of subject and options.
+A file of another origin counts as absent.
 """
 
 import hashlib
@@ -21,35 +21,44 @@ FORMAT = 2
 """Part of every digest. A new number makes all stored explanations stale: for a change of the file or of the search."""
 
 
-def save(path: Path, explanation: Explanation, origin: Mapping[str, Any]) -> None:
+def save(path: Path, explanation: Explanation, subject: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     """Write the file; in a directory that cannot be written to, do nothing.
 
     Args:
         path: the file.
         explanation: what to write.
-        origin: what it was made from, as JSON.
+        subject: what it explains, as JSON.
+        options: how it was found, as JSON.
     """
+    digests = {"digest": _digest({**subject, **options}), "subject": _digest(subject)}
     with suppress(InputError):
-        write_json(path, {"digest": _digest(origin), **explanation.to_mapping()})
+        write_json(path, {**digests, **explanation.to_mapping()})
 
 
 def load(
-    path: Path, origin: Mapping[str, Any], graph: CallGraph, task: Task | None, observation_names: Sequence[str]
+    path: Path,
+    subject: Mapping[str, Any],
+    options: Mapping[str, Any] | None,
+    graph: CallGraph,
+    task: Task | None,
+    observation_names: Sequence[str],
 ) -> Explanation | None:
     """Read the file; None if there is none, if it is damaged, or if it has another origin.
 
     Args:
         path: the file.
-        origin: what the explanation must be made from.
+        subject: what the explanation must be of.
+        options: how it must have been found; None: in any way.
         graph: the run's call graph.
         task: where the policy was rolled out; None if it was run along traces.
         observation_names: of the observation's columns.
     """
     if not path.is_file():
         return None
+    name, origin = ("subject", subject) if options is None else ("digest", {**subject, **options})
     try:
         mapping = read_json(path)
-        if not isinstance(mapping, dict) or mapping.get("digest") != _digest(origin):
+        if not isinstance(mapping, dict) or mapping.get(name) != _digest(origin):
             return None
         return Explanation.from_mapping(mapping, graph, task, observation_names)
     except InputError:

@@ -48,6 +48,7 @@ from hvil.analysis.explain.program import (
     literals_of,
     reachable,
     size,
+    walk,
 )
 from hvil.analysis.explain.refinement import refine
 from hvil.analysis.explain.synthesis import synthesise
@@ -80,6 +81,16 @@ class Extraction(NamedTuple):
     program: Program
     unused: tuple[int, ...]
     """Never called in the roll-outs."""
+    listed: tuple[int, ...]
+    """Procedures of the program in which no structure was found: they are lists of conditions."""
+
+
+class Candidate(NamedTuple):
+    """A block that a procedure may have."""
+
+    block: Block
+    listed: bool = False
+    """Whether it is a list of conditions."""
 
 
 def extract(
@@ -89,13 +100,17 @@ def extract(
     by_procedure = invocations(recording.steps, graph)
     order = _callees_first(graph, by_procedure)
     blocks: dict[int, Block] = {}
+    listed_ones: set[int] = set()
     for number, procedure in enumerate(order, start=1):
-        blocks[procedure] = _extract_procedure(procedure, by_procedure[procedure], blocks, graph, facts)
+        chosen = _extract_procedure(procedure, by_procedure[procedure], blocks, graph, facts)
+        blocks[procedure] = chosen.block
+        listed_ones |= {procedure} if chosen.listed else set()
         if progress is not None:
             progress(number / len(order))
-    program = refine(reachable(Program(graph.root, graph.terminate, blocks)), facts, recording)
+    program = reachable(refine(reachable(Program(graph.root, graph.terminate, blocks)), facts, recording))
     unused = tuple(procedure for procedure in range(len(graph.procedures)) if procedure not in by_procedure)
-    return Extraction(program=reachable(program), unused=unused)
+    listed_here = tuple(procedure for procedure in program.blocks if procedure in listed_ones)
+    return Extraction(program=program, unused=unused, listed=listed_here)
 
 
 def _callees(invoked: Invocations, graph: CallGraph, least_share: float = 0.0) -> list[int]:
@@ -127,24 +142,26 @@ def _callees_first(graph: CallGraph, by_procedure: Mapping[int, Invocations]) ->
 
 def _extract_procedure(
     procedure: int, invoked: Invocations, blocks: Mapping[int, Block], graph: CallGraph, facts: Facts
-) -> Block:
+) -> Candidate:
     """The candidate with the best balance of agreement and length; the first good one ends the search."""
     checked = _spread(invoked.flat, CHECKED_INVOCATIONS)
-    best: Block = ()
+    best = Candidate(())
     best_score = -np.inf
-    for block in _candidates(invoked, blocks, graph, facts):
-        runner = Runner(Program(procedure, graph.terminate, {**blocks, procedure: block}), facts)
+    for candidate in _candidates(invoked, blocks, graph, facts):
+        runner = Runner(Program(procedure, graph.terminate, {**blocks, procedure: candidate.block}), facts)
         agrees = [runner.agrees(invocation[0].row, [event.step for event in invocation]) for invocation in checked]
         agreement = float(np.mean(agrees))
-        score = agreement - STATEMENT_COST * size(block)
+        score = agreement - STATEMENT_COST * size(candidate.block)
         if score > best_score:
-            best, best_score = block, score
+            best, best_score = candidate, score
             if agreement >= GOOD_AGREEMENT:
                 break
     return best
 
 
-def _candidates(invoked: Invocations, blocks: Mapping[int, Block], graph: CallGraph, facts: Facts) -> Iterator[Block]:
+def _candidates(
+    invoked: Invocations, blocks: Mapping[int, Block], graph: CallGraph, facts: Facts
+) -> Iterator[Candidate]:
     """Blocks to choose from, the most readable kind first."""
     # The flat view writes callees out, which have no blocks yet if they are being extracted themselves.
     recursive = any(callee not in blocks for callee in _callees(invoked, graph))
@@ -167,9 +184,11 @@ def _candidates(invoked: Invocations, blocks: Mapping[int, Block], graph: CallGr
                 hopeless_views.add(own)
             elif block not in tried:
                 tried.add(block)
-                yield block
+                yield Candidate(block)
     for leaves in LIST_LEAVES:
-        yield listed(events(True), leaves)
+        block = listed(events(True), leaves)
+        # Without a branch it is no list, but a loop around one step, or a single step.
+        yield Candidate(block, listed=any(isinstance(statement, If) for statement in walk(block)))
 
 
 def structured(

@@ -12,8 +12,9 @@ def print_procedure(words: Vocabulary, procedure: int, block: Block) -> list[str
 
 
 def print_program(words: Vocabulary, program: Program) -> str:
-    """All procedures, separated by empty lines."""
-    parts = [print_procedure(words, procedure, block) for procedure, block in program.blocks.items()]
+    """All procedures, the root first, separated by empty lines."""
+    order = dict.fromkeys((program.root, *program.blocks))
+    parts = [print_procedure(words, procedure, program.blocks[procedure]) for procedure in order]
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 

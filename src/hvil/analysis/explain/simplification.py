@@ -33,6 +33,9 @@ from hvil.analysis.explain.program import (
 
 COMPARED_EPISODES = 300
 """Episodes of the policy by which programs of one size are compared: it is enough to tell a slip from a habit."""
+EXPLAINED = 0.9
+"""Share of the demonstrations that a program has to explain before it is simplified: those that it does not explain
+cannot say what it needs."""
 MOST_PAIRS = 4_000
 """Programs that are tried with two changes at once, where no single change will do."""
 
@@ -59,7 +62,7 @@ class Demonstrations(NamedTuple):
 
 
 def simplified(program: Program, demonstrations: Demonstrations, recording: Recording, facts: Facts) -> Program:
-    """The smallest program that this search comes to.
+    """The smallest program that this search comes to; one that explains too few demonstrations stays as it is.
 
     Args:
         program: what was extracted.
@@ -67,7 +70,10 @@ def simplified(program: Program, demonstrations: Demonstrations, recording: Reco
         recording: episodes of the policy; they decide between programs of one size.
         facts: of the recording's observations.
     """
-    check = _Check(demonstrations, program)
+    explained = demonstrations.explained(program)
+    if len(explained) < EXPLAINED * len(demonstrations.row_offsets[1:]):
+        return program
+    check = _Check(demonstrations, explained)
     sample = recording.first(COMPARED_EPISODES)
     while True:
         smaller = [each for each in _smaller(program) if check.explains(each)]
@@ -90,9 +96,9 @@ def length(program: Program) -> int:
 class _Check:
     """Whether programs explain all that the first one did. The demonstration that has refused most is asked first."""
 
-    def __init__(self, demonstrations: Demonstrations, program: Program) -> None:
+    def __init__(self, demonstrations: Demonstrations, explained: list[int]) -> None:
         self._demonstrations = demonstrations
-        self._order = demonstrations.explained(program)
+        self._order = list(explained)
         self._refused: set[tuple[tuple[int, Block], ...]] = set()
 
     def explains(self, program: Program) -> bool:

@@ -1,74 +1,36 @@
-"""Measures a program by its text: runs it along recorded episodes, as it is printed, on the stage of written files.
+"""Measures a program by its text: runs it along recorded episodes, exactly as it is printed.
 
 Letters: N episodes, R rows (the observations of all episodes together), D numbers of an observation.
 """
 
-import ast
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int, Num
 
 from hvil.analysis.episodes import CUT
-from hvil.analysis.explain.stage import Ended, Stage, Stuck
+from hvil.analysis.explain.interpreter import STUCK, Interpreter, Memory
 from hvil.analysis.explain.vocabulary import Vocabulary
-
-_TICK = "_tick"
-
-
-class _TickingLoops(ast.NodeTransformer):
-    """Makes every round of a `while` tick, because the stage must be able to stop a loop that does nothing for ever."""
-
-    def visit_While(self, node: ast.While) -> ast.AST:
-        self.generic_visit(node)
-        call = ast.Expr(ast.Call(ast.Name(_TICK, ast.Load()), [], []))
-        node.body.insert(0, call)
-        return ast.fix_missing_locations(node)
-
-
-class _RecordedEpisode:
-    """Recorded observations as a world: the episode goes on while the program takes the recorded actions."""
-
-    def __init__(self, values: Mapping[str, Sequence[float]], first: int, actions: Sequence[int]) -> None:
-        self._values, self._first, self._actions = values, first, actions
-        self._time = 0
-        self.agrees = True
-
-    @property
-    def wanted(self) -> int:
-        """The recorded action at this time."""
-        return self._actions[self._time]
-
-    def observed(self) -> Mapping[str, object]:
-        row = self._first + self._time
-        return {name: column[row] for name, column in self._values.items()}
-
-    def act(self, action: int) -> None:
-        self.agrees = action == self.wanted
-        self._time += 1
-        if not self.agrees or self._time == len(self._actions) or self.wanted == CUT:
-            raise Ended
 
 
 class TextProgram:
-    """The text of a program, ready to run."""
+    """The text of a program, ready to run on observations."""
 
-    def __init__(self, source: str, words: Vocabulary, root: str) -> None:
-        """Compile the text.
+    def __init__(self, source: str, words: Vocabulary) -> None:
+        """Read the text.
 
         Args:
-            source: as `printing` writes it.
+            source: as `printing` writes it, the root first.
             words: its vocabulary.
-            root: the name of the procedure to begin with.
         """
         self._words = words
-        namespace: dict[str, Any] = {"__builtins__": {"range": range}}
-        exec(compile(_TickingLoops().visit(ast.parse(source)), "<program>", "exec"), namespace)
-        others = [name for name in words.procedures if name in namespace and name != root]
-        self._stage = Stage(namespace, words.actions, [root, *others])
-        namespace[_TICK] = self._stage.tick
+        self._interpreter = Interpreter(source, words.actions)
+
+    def act(self, observations: Num[np.ndarray, "R D"], memories: Sequence[Memory | None]) -> list[tuple[int, Memory]]:
+        """The next action at each observation, and the memory to go on with (`Interpreter.act`)."""
+        values = self._words.typed_values(observations)
+        return [self._interpreter.act(_observed(values, row), memory) for row, memory in enumerate(memories)]
 
     def agreement(
         self,
@@ -79,16 +41,18 @@ class TextProgram:
         """In which episodes the text does exactly what was emitted at each row, including ∅ at the end."""
         values = self._words.typed_values(observations)
         actions, bounds = emitted.tolist(), itertools.pairwise(row_offsets.tolist())
-        episodes = (_RecordedEpisode(values, first, actions[first:end]) for first, end in bounds)
-        return np.array([self._agrees(episode) for episode in episodes], dtype=bool)
+        return np.array([self._agrees(values, first, actions[first:end]) for first, end in bounds], dtype=bool)
 
-    def _agrees(self, episode: _RecordedEpisode) -> bool:
-        if episode.wanted == CUT:
-            return True  # the episode has no action that could differ
-        try:
-            self._stage.play(episode)
-        except Stuck:
-            return False
-        except Ended:
-            return episode.agrees
-        return episode.wanted == self._words.terminate
+    def _agrees(self, values: Mapping[str, Sequence[float]], first: int, actions: Sequence[int]) -> bool:
+        memory: Memory | None = None
+        for row, wanted in enumerate(actions, start=first):
+            if wanted == CUT:
+                break  # the episode was given up here: there is no action that could differ
+            action, memory = self._interpreter.act(_observed(values, row), memory)
+            if action != wanted or memory == STUCK:
+                return False
+        return True
+
+
+def _observed(values: Mapping[str, Sequence[float]], row: int) -> dict[str, float]:
+    return {name: column[row] for name, column in values.items()}

@@ -33,9 +33,7 @@ MOST_COMPARED = 6
 MOST_COLUMNS = 64
 """Observations with more unnamed columns, such as images, are not explained: no reader could tell the names apart."""
 
-FILE_NAMES = {"find_task", "main", "np", "observation", "observe", "sys"}
-"""Names in lower case, as all identifiers of a program are, that the file of `python_file` uses itself."""
-_RESERVED = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), COUNTER, LAST, *FILE_NAMES}
+_RESERVED = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), COUNTER, LAST}
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from hvil.analysis.episodes import Episodes
+from hvil.analysis.evaluation import Share
 from hvil.analysis.explain import Explanation
 from hvil.analysis.report.episodes import Calls, Episode, count_calls
 from hvil.analysis.report.pictures import Album
@@ -54,10 +55,12 @@ class RunFacts(NamedTuple):
     """As in `metrics.jsonl`."""
     explanation: Explanation | None = None
     """The extracted program; None leaves it out."""
+    program_error: Share | None = None
+    """Test traces on which the program, by itself, does something wrong; None if unknown."""
 
 
 def content(
-    facts: RunFacts, recorded: Episodes, shown: Sequence[Episode], album: Album, on_traces: bool
+    facts: RunFacts, recorded: Episodes, shown: Sequence[Episode], album: Album, on_traces: bool, readable: bool = True
 ) -> dict[str, Any]:
     """Everything that the page shows.
 
@@ -67,6 +70,7 @@ def content(
         shown: the episodes that the player offers.
         album: their pictures.
         on_traces: whether the policy was run along traces and not in an environment.
+        readable: whether the program's text is shown.
     """
     config = facts.config
     names = observation_names(config)
@@ -88,7 +92,7 @@ def content(
         "actions": list(config.action_names),
         "observations": names,
         "graph": _graph_or_none(config.graph, recorded),
-        "program": program_content(facts.explanation),
+        "program": program_content(facts.explanation, facts.program_error, readable),
         "played": len(recorded),
         "episodes": [episode_content(episode, pictures, names) for episode, pictures in pairs],
         "pictures": album.uris,
@@ -96,15 +100,22 @@ def content(
     }
 
 
-def program_content(explanation: Explanation | None) -> dict[str, Any] | None:
-    """The extracted program, and how well it stands for the policy."""
+def program_content(explanation: Explanation | None, error: Share | None, readable: bool) -> dict[str, Any] | None:
+    """The extracted program, and how well it stands for the policy; without its text if nobody could read it."""
     if explanation is None:
         return None
     return {
-        "source": explanation.source,
+        "source": explanation.text if readable else None,
         "lines": explanation.lines,
+        "warning": explanation.warning,
         "policy_agreement": _finite(explanation.policy_agreement),
+        "policy_agreement_interval": list(explanation.policy_interval),
         "teacher_agreement": _finite(explanation.teacher_agreement),
+        "teacher_agreement_interval": list(explanation.teacher_interval),
+        "error": None if error is None else error.value,
+        "error_interval": None if error is None else list(error.interval),
+        "traces": None if error is None else error.count,
+        "notes": explanation.notes,
     }
 
 

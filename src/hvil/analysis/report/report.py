@@ -6,7 +6,7 @@ What is known of the run beside its learner comes as `RunFacts`; run directories
 from typing import NamedTuple
 
 from hvil.analysis.episodes import record
-from hvil.analysis.explain import Explanation
+from hvil.analysis.explain import MOST_LINES, Explanation
 from hvil.analysis.report.content import RunFacts, affordable, content, observation_names
 from hvil.analysis.report.distributions import with_distributions
 from hvil.analysis.report.episodes import each_episode, selected
@@ -23,10 +23,10 @@ with a probability of 95%."""
 PICTURE_BYTES = 3_000_000
 STEP_BYTES = 1_500_000
 """What pictures and steps may take of a page. A page then stays below 5 MB, small enough to be sent by mail."""
-READABLE_LINES, READABLE_WIDTH, FAITHFUL = 60, 240, 0.5
-"""If the data come from no task, the page shows a program only if it has at most so many lines, at most so many
-characters in a line, and at least this agreement with the policy. Conditions over unnamed columns grow long, and a long
-or unfaithful program says nothing to a reader."""
+READABLE_WIDTH, BELIEVABLE = 240, 0.5
+"""If the data come from no task, the page shows the text of a program only if it has at most so many characters in a
+line, at least this agreement with the policy, and not too many lines (`MOST_LINES`). Conditions over unnamed columns
+grow long, and a long or unfaithful program says nothing to a reader. What is known of the program is shown anyway."""
 
 
 class Report(NamedTuple):
@@ -38,7 +38,7 @@ class Report(NamedTuple):
     episodes: int
     """How many of the played episodes are in the page."""
     program: bool
-    """Whether the page has the extracted program."""
+    """Whether the page has the text of the extracted program."""
 
 
 def report_page(
@@ -55,8 +55,7 @@ def report_page(
     """
     if episodes < 1:
         raise InputError(f"{episodes} episodes: expected at least 1")
-    if facts.explanation is not None and not _is_worth_showing(facts.explanation, facts.config.task):
-        facts = facts._replace(explanation=None)
+    readable = facts.explanation is not None and _is_readable(facts.explanation, facts.config.task)
     policy = learner.policy()
     recorded = record(policy, traces, task)
     shown = [
@@ -66,16 +65,16 @@ def report_page(
     shown = affordable(shown, observation_names(facts.config), STEP_BYTES)
     pictures = album(shown, task, traces, PICTURE_BYTES)
     return Report(
-        html=page(content(facts, recorded, shown, pictures, on_traces=task is None)),
+        html=page(content(facts, recorded, shown, pictures, on_traces=task is None, readable=readable)),
         played=len(recorded),
         successes=int(recorded.success.sum()),
         episodes=len(shown),
-        program=facts.explanation is not None,
+        program=readable,
     )
 
 
-def _is_worth_showing(explanation: Explanation, task: str | None) -> bool:
+def _is_readable(explanation: Explanation, task: str | None) -> bool:
     """Whether a reader can read and believe the program; a task's own words make it readable at any length."""
-    widest = max(map(len, explanation.source.splitlines()), default=0)
-    short = explanation.lines <= READABLE_LINES and widest <= READABLE_WIDTH
-    return task is not None or (short and explanation.policy_agreement >= FAITHFUL)
+    widest = max(map(len, explanation.text.splitlines()), default=0)
+    short = explanation.lines <= MOST_LINES and widest <= READABLE_WIDTH
+    return task is not None or (short and explanation.policy_agreement >= BELIEVABLE)

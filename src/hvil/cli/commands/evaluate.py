@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 SUMMARY = (
     "Measure a run: error along teacher traces (all, and those not in the training set), success of roll-outs in the "
     "task's environment, and the call structure. Writes evaluation.json into the run; evaluations on other "
-    "traces go beside it."
+    "traces, or of the run's program in place of its network, go beside it."
 )
 EXAMPLES = [
     "hvil evaluate runs/karel-F-hvil-0",
@@ -19,6 +19,8 @@ EXAMPLES = [
     "hvil evaluate runs/karel-F-hvil-0 other_traces.npz",
     "hvil evaluate runs/karel-F-hvil-0 --exact --traces 100",
     "hvil evaluate runs/thereandback-hvil-0 thereandback:6-30 --depth 40",
+    "hvil evaluate runs/karel-F-hvil-0 --program",
+    "hvil evaluate runs/karel-F-hvil-0 karel:F --traces 2000 --program --json",
 ]
 
 
@@ -34,6 +36,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="D",
         help="how high the stack may be, for programs that call themselves (default: as in training)",
+    )
+    parser.add_argument(
+        "--program",
+        action="store_true",
+        help="evaluate the program that `hvil explain` prints, in place of the network (into evaluation-program.json)",
     )
     parser.add_argument(
         "--exact",
@@ -57,13 +64,15 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     if args.traces is not None and args.traces < 1:
         raise InputError(f"--traces {args.traces}: expected at least 1")
+    if args.program and args.exact:
+        raise InputError("--exact measures a posterior over call structures, which a program does not have")
     loaded = load(args.run)
     if args.depth is not None:
         loaded = loaded.at_depth(args.depth)
     traces = _test_traces(loaded, args.source, args.traces, args.seed)
     others = args.source or (loaded.config.task if args.traces is not None or args.seed is not None else None)
     samples = args.samples if args.exact else None
-    return finish(loaded, traces, args.json, others, not args.no_rollouts, samples, args.depth)
+    return finish(loaded, traces, args.json, others, not args.no_rollouts, samples, args.depth, args.program)
 
 
 def _test_traces(loaded: "Run", source: str | None, count: int | None, seed: int | None) -> "Traces | None":
@@ -87,6 +96,7 @@ def finish(
     rollouts: bool = True,
     exact_samples: int | None = None,
     depth: int | None = None,
+    program: bool = False,
 ) -> dict[str, Any]:
     """Evaluate a run, write the result into it, print a table; the result is what `--json` prints.
 
@@ -98,6 +108,7 @@ def finish(
         rollouts: whether to roll out in the task's environment.
         exact_samples: call structures to draw for each trace, to compare with exact inference; None: no comparison.
         depth: how high the run's stack may be, if it is not as in training.
+        program: evaluate the run's program in place of its network.
     """
     from hvil.analysis.evaluation import FAILED_SHARE, search_failure
     from hvil.gate.files import write_json
@@ -106,14 +117,14 @@ def finish(
     assert trained.path is not None
     tested = trained.data.training if traces is None else traces
     gap = {} if exact_samples is None else _gap(trained, tested, exact_samples)
-    evaluation = trained.evaluate(tested, rollouts=rollouts)
+    evaluation = trained.evaluate(tested, rollouts=rollouts, program=program)
     measured = evaluation.to_mapping() | gap
     if traces is None:
         training_error = measured["error"]
         measured |= {"error": None, "error_interval": None, "error_unseen": None, "error_unseen_interval": None}
     else:
-        training_error = _training_error(trained)
-    failed = training_error is not None and training_error >= FAILED_SHARE
+        training_error = _training_error(trained, program)
+    failed = not program and training_error is not None and training_error >= FAILED_SHARE
     failure = search_failure(trained.policy, trained.data.training[:MEASURED]) if failed else None
     result = {
         "run": str(trained.path),
@@ -125,9 +136,10 @@ def finish(
         "updates": trained.updates,
         "seconds": round(trained.seconds, 3),
     }
-    write_json(trained.path / own_file(source, exact_samples, rollouts, depth), result)
+    write_json(trained.path / own_file(source, exact_samples, rollouts, depth, program), result)
     if not quiet:
         title = "on the training traces" if traces is None else str(trained.path)
+        title += ": its program" if program else ""
         title += "" if depth is None else f", stack of at most {depth}"
         _print(trained, evaluation, title, gap, training_error)
         if failure:
@@ -135,15 +147,18 @@ def finish(
     return result
 
 
-def own_file(source: str | None, exact_samples: int | None, rollouts: bool, depth: int | None = None) -> str:
+def own_file(
+    source: str | None, exact_samples: int | None, rollouts: bool, depth: int | None = None, program: bool = False
+) -> str:
     """Where an evaluation goes: the run's own test result is not overwritten by one on other data or in another way."""
     from hvil.data.sources import short_name
     from hvil.training.run_files import EVALUATION
 
-    if source is None and exact_samples is None and rollouts and depth is None:
+    if source is None and exact_samples is None and rollouts and depth is None and not program:
         return EVALUATION
     words = [*([short_name(source)] if source else []), *(["exact"] if exact_samples else [])]
     words += [*([] if rollouts else ["no-rollouts"]), *([] if depth is None else [f"depth{depth}"])]
+    words += ["program"] if program else []
     return f"evaluation-{'-'.join(words)}.json"
 
 
@@ -157,8 +172,9 @@ def _gap(trained: "Run", traces: "Traces", samples: int) -> dict[str, Any]:
     return exact_report(trained.learner, traces, samples, np.random.default_rng(trained.config.training.seed))
 
 
-def _training_error(trained: "Run") -> float | None:
-    return float(trained.policy.wrong(trained.data.training).mean()) if trained.knows_data else None
+def _training_error(trained: "Run", program: bool) -> float | None:
+    policy = trained.program if program else trained.policy
+    return float(policy.wrong(trained.data.training).mean()) if trained.knows_data else None
 
 
 def _print(

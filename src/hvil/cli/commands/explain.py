@@ -7,13 +7,15 @@ if TYPE_CHECKING:
     from hvil.analysis.explain import Explanation
 
 SUMMARY = (
-    "Print what a run's policy learned as a program, and how often the program does what the policy and the teacher do "
-    "on fresh roll-outs."
+    "Print what a run's policy learned as a program, how often the program does what the policy and the teacher do "
+    "on fresh roll-outs, and how many training traces it explains. A policy that is too tangled for a program comes "
+    "with a warning."
 )
 EXAMPLES = [
     "hvil explain runs/karel-F-hvil-0",
     "hvil explain runs/karel-F-hvil-0 --inline --karel",
     "hvil explain runs/karel-F-hvil-0 --python program.py",
+    "python program.py 100",
     "hvil explain runs/bubblesort-hvil-0 --procedure bubble --json",
 ]
 
@@ -21,7 +23,12 @@ EXAMPLES = [
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("run", metavar="RUN", help="a run directory")
-    parser.add_argument("--python", metavar="FILE", help="also write a Python file that runs on the environment")
+    parser.add_argument(
+        "--python",
+        metavar="FILE",
+        help="also write a Python file with a function act(observation, memory), which needs numpy alone; where there "
+        "is an environment, the file also plays in it",
+    )
     parser.add_argument(
         "--karel",
         metavar="FILE",
@@ -31,6 +38,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--inline", action="store_true", help="write procedures of one use, or of one step, where they are called"
+    )
+    parser.add_argument(
+        "--faithful",
+        action="store_true",
+        help="say all that the policy does, also what no training trace asks for (default: leave it out)",
     )
     parser.add_argument("--procedure", metavar="NAME", help="print only this procedure")
     parser.add_argument(
@@ -70,6 +82,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     with progress_bar("explaining", 100) as bar:
         explanation = loaded.explain(
             inline=args.inline,
+            faithful=args.faithful,
             karel=args.karel is not None,
             episodes=args.rollouts,
             fresh=args.fresh,
@@ -96,10 +109,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 def _show(explanation: "Explanation", result: dict[str, Any]) -> None:
     print(result.get("procedure", explanation.source))
     print(f"# {explanation.lines} lines; {explanation.fidelity}")
-    if explanation.unused:
-        print(f"# never called: {', '.join(explanation.unused)}")
-    if explanation.absorbed:
-        print(f"# called, but not needed (their work is done above): {', '.join(explanation.absorbed)}")
+    for note in explanation.notes:
+        print(f"# {note}")
     if "python" in result:
         print(f"# written to {result['python']}")
     if "karel" in result:

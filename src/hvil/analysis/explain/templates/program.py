@@ -1,42 +1,78 @@
-"""A policy for $TASK that was learned from demonstrations, as a program.
+"""A policy $FOR that was learned from demonstrations, as a program.
 
 It $FIDELITY.
-Run it: python FILE [EPISODES] [SEED]
-"""
 
-import sys
+Use it: action, memory = act(observation, memory), with None as the first memory of an episode.
+$PLAYING
+"""
 
 import numpy as np
 
-from hvil.analysis.explain.stage import Live, Stage
-from hvil.data.tasks import find_task
+from hvil.analysis.explain.interpreter import Interpreter, Memory
 
-TASK = "$TASK"
 ACTIONS = ("$ACTIONS",)
-PROCEDURES = ("$PROCEDURES",)
+WORDS = ("$WORDS",)
+"""The words of the actions in the program."""
+
+# In a procedure, `counter` is the number of steps that it has taken, and `last` is the last of them.
+PROGRAM = """
+$PROGRAM
+"""
 
 
 def observe(observation: np.ndarray) -> dict[str, bool | float]:
-    """Give names to what is observed."""
+    """Give words to what is observed."""
     return {
         # $QUANTITIES
     }
 
 
-# The procedures. `Stage` sets the names that they use: the actions, what is observed, and of the procedure that runs
-# the number of steps it has taken (`counter`) and the last of them (`last`).
+# $INTERPRETER
 
 
-# $PROGRAM
+INTERPRETER = Interpreter(PROGRAM, WORDS)
+
+
+def act(observation: np.ndarray, memory: Memory | None = None) -> tuple[int, Memory]:
+    """The next action, and the memory to give back with the next observation.
+
+    Args:
+        observation: its numbers, in the order of the demonstrations.
+        memory: None at the start of an episode.
+
+    Returns:
+        The number of the action in `ACTIONS`, or `len(ACTIONS)` once the program has ended; and a memory of plain data.
+    """
+    return INTERPRETER.act(observe(np.asarray(observation).ravel()), memory)
+
+
+# $PLAY
+TASK = "$TASK"
+ACTION_LIMIT = 10_000
+"""Actions after which an episode is given up."""
 
 
 def main(episodes: int = 100, seed: int = 0) -> None:
     """Play episodes and count the successes."""
-    stage = Stage(globals(), ACTIONS, PROCEDURES)
-    world = Live(find_task(TASK).environment(), observe)
-    successes = sum(world.succeeds(stage, seed + i) for i in range(episodes))
+    from hvil.data.tasks import find_task  # for the environment; only this function needs it
+
+    environment = find_task(TASK).environment()
+
+    def succeeds(seed: int) -> bool:
+        observation, _ = environment.reset(seed=seed)
+        memory = None
+        for _ in range(ACTION_LIMIT):
+            action, memory = act(observation, memory)
+            observation, _, terminated, truncated, info = environment.step(action)
+            if terminated or truncated:
+                return memory == () and bool(info.get("success", False))
+        return False
+
+    successes = sum(succeeds(seed + i) for i in range(episodes))
     print(f"{successes} of {episodes} episodes on {TASK} succeeded")
 
 
 if __name__ == "__main__":
+    import sys
+
     main(*map(int, sys.argv[1:3]))

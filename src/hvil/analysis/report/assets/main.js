@@ -35,10 +35,10 @@ function listenTheme() {
 function drawSummary(data) {
   const { evaluation, facts } = data;
   const cards = [];
-  const share = (name, label, good, count, note) => {
-    const value = evaluation[name];
+  const share = (measured, name, label, good, count, note) => {
+    const value = measured[name];
     if (value === null || value === undefined) return;
-    const interval = evaluation[`${name}_interval`];
+    const interval = measured[`${name}_interval`];
     const between = interval ? `95% interval ${percent(interval[0])} to ${percent(interval[1])}` : '';
     const track = interval ? h('span', { class: `interval ${good}`, 'aria-hidden': 'true' }, h('i', {}), h('b', {})) : null;
     if (track) {
@@ -48,10 +48,13 @@ function drawSummary(data) {
     }
     cards.push([label, percent(value), track, [between, count ? `${plural(count, 'trace')}` : '', note].filter(Boolean).join(' · ')]);
   };
-  share('error', 'Error', 'bad', evaluation.traces, '');
-  share('error_unseen', 'Error on unseen traces', 'bad', evaluation.traces_unseen, '');
-  share('rollout_success', 'Successful roll-outs', 'good', null, '');
-  if (!cards.length) {
+  share(evaluation, 'error', 'Error', 'bad', evaluation.traces, '');
+  share(evaluation, 'error_unseen', 'Error on unseen traces', 'bad', evaluation.traces_unseen, '');
+  share(evaluation, 'rollout_success', 'Successful roll-outs', 'good', null, '');
+  const evaluated = cards.length;
+  if (data.program) share(data.program, 'error', 'Error of the program', 'bad', data.program.traces, 'in place of the network');
+  if (evaluated && cards.length > evaluated) cards.splice(1, 0, cards.pop()); // beside the network's
+  if (!evaluated) {
     const label = facts.on_traces ? 'Traces followed without an error' : 'Successful episodes';
     cards.push([label, `${facts.success} of ${data.played}`, null, 'of those played for this report']);
   }
@@ -83,11 +86,17 @@ function highlighted(source) {
 }
 
 function drawProgram(program) {
-  byId('program-source').replaceChildren(h('code', {}, ...highlighted(program.source)));
+  byId('program-source').classList.toggle('hidden', program.source === null);
+  if (program.source !== null) byId('program-source').replaceChildren(h('code', {}, ...highlighted(program.source)));
+  byId('program-warning').classList.toggle('hidden', !program.warning);
+  byId('program-warning').textContent = program.warning ? `${program.warning[0].toUpperCase()}${program.warning.slice(1)}.` : '';
   const agreements = [['policy_agreement', 'the policy'], ['teacher_agreement', 'the teacher']]
     .filter(([name]) => program[name] !== null)
-    .map(([name, who]) => `${percent(program[name])} with ${who}`);
-  byId('program-facts').textContent = `${plural(program.lines, 'line')}${agreements.length ? `; agrees in ${agreements.join(', ')}` : ''}.`;
+    .map(([name, who]) => `${percent(program[name])} with ${who} (${program[`${name}_interval`].map(percent).join(' to ')})`);
+  const error = program.error === null ? '' : `; its own error is ${percent(program.error)} of ${plural(program.traces, 'test trace')}`;
+  const shown = program.source === null ? ' Its text is too long, too wide or too unfaithful for this page; hvil explain prints it.' : '';
+  byId('program-facts').textContent = `${plural(program.lines, 'line')}${agreements.length ? `; agrees in ${agreements.join(', ')}` : ''}${error}.${shown}`;
+  byId('program-notes').replaceChildren(...program.notes.map((note) => h('li', {}, note)));
 }
 
 function drawSettings(groups) {
