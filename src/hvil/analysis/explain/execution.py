@@ -119,6 +119,14 @@ class Question(NamedTuple):
     """The answer that leads to the policy's next action."""
 
 
+class Visit(NamedTuple):
+    """An invocation of a procedure, by the rows at which it was called and at which it returned."""
+
+    procedure: int
+    entry: int
+    exit: int
+
+
 class Runner:
     """A program that is ready to run along the episodes of a recording."""
 
@@ -159,6 +167,27 @@ class Runner:
                     break
                 row += 1
         return deciding
+
+    def visits(self, first: int, actions: Sequence[int]) -> list[Visit] | None:
+        """The invocations if the program takes exactly these actions on the rows from `first` on, else None."""
+        found: list[Visit] = []
+        state = self._start()
+        open_visits = [(self.program.root, first)]
+        row, end = first, first + len(actions)
+        for _ in range(IDLE_LIMIT * len(actions)):
+            kind, number, _ = self.code.instructions[state.address]
+            step = self._execute(state, row)
+            if kind == "call":
+                open_visits.append((number, row))
+            elif kind == "return":
+                found.append(Visit(*open_visits.pop(), row))
+            if step is not None:
+                if step != actions[row - first]:
+                    return None
+                row += 1
+            if row == end or not state.frames:
+                break
+        return found if row == end and not state.frames else None
 
     def _start(self) -> _State:
         return _State(self.code.entries[self.program.root], [[-1, 0, NO_STEP]])

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from hvil.analysis.episodes import ChoosesSteps
+from hvil.analysis.explain.contracts import Contract, contracts, reads
 from hvil.analysis.explain.evidence import Evidence, gather, given_traces, task_traces
 from hvil.analysis.explain.extraction import extract
 from hvil.analysis.explain.facts import Facts
@@ -24,7 +25,12 @@ from hvil.analysis.explain.program import Program, steps_of
 from hvil.analysis.explain.program_policy import ProgramPolicy
 from hvil.analysis.explain.simplification import Demonstrations, simplified
 from hvil.analysis.explain.text import TextProgram
-from hvil.analysis.explain.tree_json import program_from_mapping, program_to_mapping
+from hvil.analysis.explain.tree_json import (
+    literals_from_list,
+    literals_to_list,
+    program_from_mapping,
+    program_to_mapping,
+)
 from hvil.analysis.explain.vocabulary import (
     MOST_COLUMNS,
     Vocabulary,
@@ -88,6 +94,8 @@ class Explanation:
     """How the program was before it was simplified; None if it was not."""
     karel: KarelSource | None = None
     """The program in the Karel language, if it was asked for."""
+    contracts: Mapping[int, Contract] = field(default_factory=dict, repr=False)
+    """What each procedure reads, how it is entered and what holds when it returns; empty if unknown."""
     program: Program = field(repr=False)
     words: Vocabulary = field(repr=False)
     """The names in which the program is written."""
@@ -102,6 +110,12 @@ class Explanation:
     def source(self) -> str:
         """The text and above it, if there is one, the warning as a comment."""
         return self._with_warning(self.text)
+
+    @property
+    def commented(self) -> str:
+        """The source with comments that say what each procedure reads, how it is entered and what holds at its end."""
+        comments = {procedure: contract.lines(self.words) for procedure, contract in self.contracts.items()}
+        return self._with_warning(print_program(self.words, self.program, comments))
 
     @property
     def lines(self) -> int:
@@ -235,6 +249,9 @@ class Explanation:
             "training_explained": self.training_explained,
             "training_traces": self.training_traces,
             "procedures": list(self.procedures),
+            "contracts": {
+                self.graph.procedures[h]: contract.lines(self.words) for h, contract in self.contracts.items()
+            },
             "no_hierarchy": self.no_hierarchy,
             "unused": list(self.unused),
             "absorbed": list(self.absorbed),
@@ -248,6 +265,7 @@ class Explanation:
             **self.summary(),
             "inlined": self.inlined,
             "program": program_to_mapping(self.program),
+            "statements": [[h, *map(literals_to_list, contract[1:])] for h, contract in self.contracts.items()],
             "kinds": [quantity.kind for quantity in self.words.quantities],
             "sets": [[self.words.quantity_index(name), list(members)] for name, members in self.words.sets],
             "karel": None if self.karel is None else self.karel._asdict(),
@@ -277,7 +295,13 @@ class Explanation:
             if karel is not None:
                 parse(karel["source"])  # refuses what is not Karel
             disagreements, listed = mapping.get("disagreements"), mapping.get("listed")
+            program = program_from_mapping(mapping["program"], words)
+            statements = {h: parts for h, *parts in mapping.get("statements", ()) if h in program.blocks}
             explanation = cls(
+                contracts={
+                    h: Contract(reads(program, h, words), *(literals_from_list(part, words) for part in parts))
+                    for h, parts in statements.items()
+                },
                 policy_agreement=float(mapping["policy_agreement"]),
                 teacher_agreement=float(mapping["teacher_agreement"]),
                 episodes=int(mapping["episodes"]),
@@ -290,7 +314,7 @@ class Explanation:
                 faithful=_faithful_or_none(mapping.get("faithful")),
                 task=None if task is None else task.name,
                 karel=None if karel is None else KarelSource(**karel),
-                program=program_from_mapping(mapping["program"], words),
+                program=program,
                 words=words,
                 graph=graph,
             )
@@ -382,6 +406,7 @@ def explain(
         unused=tuple(graph.procedures[procedure] for procedure in extraction.unused),
         task=None if task is None else task.name,
         karel=karel_source(program, words, graph, evidence, task) if karel else None,
+        contracts=contracts(written, program, words, evidence.studied, facts),
         program=program,
         words=words,
         graph=graph,

@@ -40,22 +40,26 @@ class Facts:
 
     def columns(self, moments: Moments, frame: bool = True) -> dict[str, Float[np.ndarray, "E"]]:
         """The value of each feature at each moment; with `frame`, also of those that look at the frame."""
-        columns: dict[str, np.ndarray] = {}
-        for name, feature in self.words.features.items():
-            if feature.members:
-                columns[name] = np.isin(self._values[feature.left][moments.rows], feature.members).astype(np.float64)
-                continue
-            if feature.left != COUNTER:
-                left = self._values[feature.left][moments.rows]
-            elif frame:
-                left = moments.counters.astype(np.float64)
-            else:
-                continue
-            columns[name] = left - feature.factor * self._values[feature.right][moments.rows] if feature.right else left
+        columns = {
+            name: self.column(name, moments)
+            for name, feature in self.words.features.items()
+            if frame or feature.left != COUNTER
+        }
         if frame:
             for step in np.unique(moments.lasts).tolist():
                 columns[self.words.last_feature(step)] = (moments.lasts == step).astype(np.float64)
         return columns
+
+    def column(self, name: str, moments: Moments) -> Float[np.ndarray, "E"]:
+        """The value of one of the vocabulary's features at each moment."""
+        feature = self.words.features[name]
+        if feature.left == COUNTER:
+            left = moments.counters.astype(np.float64)
+        else:
+            left = self._values[feature.left][moments.rows]
+        if feature.members:
+            return np.isin(left, feature.members).astype(np.float64)
+        return left - feature.factor * self._values[feature.right][moments.rows] if feature.right else left
 
     def comparison(self, test: Comparison) -> Compiled:
         """Compile one comparison."""

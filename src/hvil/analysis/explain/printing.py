@@ -1,20 +1,25 @@
 """Programs as Python text: the procedures as functions, the root first."""
 
+from collections.abc import Mapping, Sequence
+
 from hvil.analysis.explain.program import Block, For, If, Program, Statement, Step, While
 from hvil.analysis.explain.vocabulary import Vocabulary
 
 _INDENT = "    "
 
 
-def print_procedure(words: Vocabulary, procedure: int, block: Block) -> list[str]:
-    """One procedure as lines."""
-    return [f"def {words.procedures[procedure]}():", *_block_lines(words, block)]
+def print_procedure(words: Vocabulary, procedure: int, block: Block, comments: Sequence[str] = ()) -> list[str]:
+    """One procedure as lines, with comments below its name."""
+    about = [_INDENT + line for line in comments]
+    return [f"def {words.procedures[procedure]}():", *about, *_block_lines(words, block)]
 
 
-def print_program(words: Vocabulary, program: Program) -> str:
-    """All procedures, the root first, separated by empty lines."""
-    order = dict.fromkeys((program.root, *program.blocks))
-    parts = [print_procedure(words, procedure, program.blocks[procedure]) for procedure in order]
+def print_program(words: Vocabulary, program: Program, comments: Mapping[int, Sequence[str]] | None = None) -> str:
+    """All procedures, the root first, separated by empty lines; `comments` are those of each procedure."""
+    order, about = dict.fromkeys((program.root, *program.blocks)), comments or {}
+    parts = [
+        print_procedure(words, procedure, program.blocks[procedure], about.get(procedure, ())) for procedure in order
+    ]
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 

@@ -37,6 +37,16 @@ def program_from_mapping(mapping: Mapping[str, Any], words: Vocabulary) -> Progr
     return Program(root=mapping["root"], terminate=words.terminate, blocks=blocks)
 
 
+def literals_to_list(parts: Sequence[Literal]) -> list[list[Any]]:
+    """Literals as JSON."""
+    return [[part.test.feature, part.test.threshold, part.negated] for part in parts]
+
+
+def literals_from_list(parts: Sequence[Sequence[Any]], words: Vocabulary) -> tuple[Literal, ...]:
+    """Literals from JSON; raises what `program_from_mapping` raises."""
+    return tuple(_Reader(words).literal(*part) for part in parts)
+
+
 def _block_to_list(block: Block) -> list[dict[str, Any]]:
     return [_statement_to_mapping(statement) for statement in block]
 
@@ -58,7 +68,7 @@ def _statement_to_mapping(statement: Statement) -> dict[str, Any]:
 
 
 def _condition_to_list(condition: Condition) -> list[list[list[Any]]]:
-    return [[[part.test.feature, part.test.threshold, part.negated] for part in clause] for clause in condition.clauses]
+    return [literals_to_list(clause) for clause in condition.clauses]
 
 
 class _Reader:

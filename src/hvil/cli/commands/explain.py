@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _show(explanation: "Explanation", result: dict[str, Any]) -> None:
-    print(result.get("procedure", explanation.source))
+    print(result.get("procedure", explanation.commented))
     print(f"# {explanation.lines} lines; {explanation.fidelity}")
     for note in explanation.notes:
         print(f"# {note}")
