@@ -17,7 +17,7 @@ from hvil.gate.engine.local import Failure, Job, run_jobs
 from hvil.gate.engine.ray import ray_engine
 from hvil.gate.errors import InputError
 from hvil.training.fit import prepare
-from hvil.training.restarts import Rung, fit_restarts, rungs
+from hvil.training.restarts import Rung, _standing, fit_restarts, rungs
 
 SMALL: dict[str, Any] = {
     "hidden": 5,
@@ -53,6 +53,35 @@ def test_the_first_halving_is_at_the_end_of_an_exact_start() -> None:
     assert rungs(8, 2000, 200) == [Rung(200, 4), Rung(1100, 2), Rung(1550, 1), Rung(2000, 1)]
     assert rungs(2, 2000, 200) == [Rung(200, 1), Rung(2000, 1)]
     assert rungs(4, 150, 200) == rungs(4, 150), "a run that ends within its start is judged as one without"
+
+
+def test_two_run_to_the_end_if_their_programs_decide() -> None:
+    assert rungs(8, 2000, 200, finalists=2) == [Rung(200, 4), Rung(1100, 2), Rung(2000, 1)]
+    assert rungs(2, 2000, 200, finalists=2) == [Rung(2000, 1)]
+    assert rungs(3, 1000, finalists=2) == [Rung(500, 2), Rung(1000, 1)]
+
+
+def test_a_program_stands_by_what_it_explains_then_by_its_size_then_by_its_merit() -> None:
+    def result(explained: int, length: int, merit: float) -> dict[str, Any]:
+        return {"merit": merit, "program": {"explained": explained, "length": length}}
+
+    ordered = [result(9, 3, 5.0), result(10, 8, 0.0), result(10, 7, -1.0), result(10, 7, 0.0)]
+    assert sorted([ordered[3], *ordered[:3]], key=_standing) == ordered
+    assert _standing({"merit": 2.0}) < _standing({"merit": 3.0})
+
+
+@pytest.mark.slow
+def test_the_smaller_program_is_kept_with_its_run(tmp_path: Path) -> None:
+    run = hvil.fit(toy_traces(), out=tmp_path / "run", restarts=2, select="program", workers=2, **SMALL)
+    record = json.loads((tmp_path / "run" / "restarts.json").read_text(encoding="utf-8"))
+    standing = {k: (each["explained"], -each["length"]) for k, each in record["programs"].items()}
+    assert set(standing) == {"0", "1"}
+    assert standing[str(record["best"])] == max(standing.values())
+    assert run.config.training.select == "program"
+    assert (tmp_path / "run" / "explanation.json").is_file()
+    assert hvil.load(tmp_path / "run").explain().training_explained == standing[str(record["best"])][0]
+    with pytest.raises(InputError, match="has no program"):
+        hvil.fit(toy_traces(), restarts=2, select="program", model="lstm", updates=2)
 
 
 def test_restart_zero_is_the_plain_run_and_others_differ() -> None:

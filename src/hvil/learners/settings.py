@@ -226,6 +226,11 @@ class TrainingSettings:
         low=1,
         high=1000,
     )
+    select: Literal["objective", "program"] = setting(
+        "objective",
+        "what decides between the last two restarts: the training objective, or the size of the programs they explain "
+        "the training traces with",
+    )
     restart: int = setting(
         0,
         "number of the (first) restart: other initial weights, order and samples on the same data",

@@ -2,8 +2,9 @@
 
 A search for structure may fail, and a failed search shows it in its own objective. Successive halving: all restarts run
 for half of the updates, the better half of them for half of the rest, and so on; the last one runs to the end. If there
-is an exact start, the first halving is at its end: a structure is found by then, and the rest is not yet paid for. Each
-restart is a run of its own in `restarts/K`, so that a killed search goes on where it was.
+is an exact start, the first halving is at its end: a structure is found by then, and the rest is not yet paid for. If
+the programs decide (`select`), two run to the end. Each restart is a run of its own in `restarts/K`, so that a killed
+search goes on where it was.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hvil.analysis.explain.simplification import length
 from hvil.data.sources import Data
 from hvil.data.traces import Traces
 from hvil.gate.engine.local import Engine, Job, run_jobs
@@ -34,6 +36,8 @@ from hvil.training.run_files import CONFIG, METRICS, TEST, TRACES, VALIDATION
 
 WORK = "hvil.training.restarts:work"
 RECORD = "restarts.json"
+FINALISTS = 2
+"""Restarts that are trained to the end if their programs decide: more would double the time."""
 JUDGED_SHARE = 0.1
 """The share of a restart's updates, its last ones, whose mean loss judges a learner that cannot judge itself."""
 
@@ -47,15 +51,22 @@ class Rung(NamedTuple):
     """Of which so many go on."""
 
 
-def rungs(restarts: int, updates: int, start: int = 0) -> list[Rung]:
-    """The stages of the search; `start` is the number of updates of the exact start."""
+def rungs(restarts: int, updates: int, start: int = 0, finalists: int = 1) -> list[Rung]:
+    """The stages of the search.
+
+    Args:
+        restarts: how many begin.
+        updates: of those that run to the end.
+        start: updates of the exact start.
+        finalists: how many run to the end.
+    """
     reached = start if start < updates else 0
     stages: list[Rung] = []
     left = restarts
-    while left > 1:
+    while left > finalists:
         if stages or not reached:
             reached += math.ceil((updates - reached) / 2)
-        left = math.ceil(left / 2)
+        left = max(math.ceil(left / 2), finalists)
         stages.append(Rung(until=reached, survivors=left))
     return [*stages, Rung(until=updates, survivors=1)]
 
@@ -90,6 +101,8 @@ def train_plan(
         return carry_out(
             plan, data, out, resume=resume, tensorboard=tensorboard, progress=progress, observers=observers
         )
+    if plan.config.training.select == "program" and not plan.config.model.has_procedures:
+        raise InputError(f"--select program: a run of {plan.config.learner} has no program")
     if tensorboard:
         raise InputError("TensorBoard's files are those of one run: leave them out, or give --restarts 1")
     if out is None and resume:
@@ -149,7 +162,8 @@ def fit_restarts(
     configs = {k: _restarted(plan.config, k) for k in range(training.restart, training.restart + training.restarts)}
     store = out / "restarts"
     _open(store, plan.config, data, resume)
-    stages = rungs(len(configs), training.updates, getattr(plan.config.model, "exact_start", 0))
+    finalists = FINALISTS if training.select == "program" else 1
+    stages = rungs(len(configs), training.updates, getattr(plan.config.model, "exact_start", 0), finalists)
     judged: dict[str, dict[str, float]] = {str(k): {} for k in configs}
     left = list(configs)
     for number, stage in enumerate(stages):
@@ -160,11 +174,13 @@ def fit_restarts(
         )
         if failures:
             raise OSError(f"restart {failures[0].key.rpartition('-')[2]} failed: {failures[0].reason}")
-        for k, job in zip(left, jobs, strict=True):
-            judged[str(k)][str(stage.until)] = float(read_json(job.target)["merit"])
-        left = sorted(left, key=lambda k: judged[str(k)][str(stage.until)], reverse=True)[: stage.survivors]
+        results = {k: read_json(job.target) for k, job in zip(left, jobs, strict=True)}
+        for k, result in results.items():
+            judged[str(k)][str(stage.until)] = float(result["merit"])
+        left = sorted(left, key=lambda k: _standing(results[k]), reverse=True)[: stage.survivors]
     best = left[0]
-    write_json(out / RECORD, {"best": best, "merit": judged})
+    programs = {str(k): result["program"] for k, result in results.items() if result.get("program")}
+    write_json(out / RECORD, {"best": best, "merit": judged, **({"programs": programs} if programs else {})})
     _keep(store / str(best), out)
     run = load(out)
     run.plan, run.data = replace(plan, config=configs[best]), data
@@ -179,7 +195,26 @@ def work(cell: Mapping[str, Any], progress: Callable[[float], None], scratch: Pa
     out = store / str(config.training.restart)
     plan = Plan(config=config, reasons={})
     run = carry_out(plan, data, out, resume=True, observers=[ShareDone(progress, until)], until=until, keep_data=False)
-    return {"updates": run.updates, "merit": merit(run, data.training[:MEASURED], out / METRICS)}
+    chosen_by_program = config.training.select == "program" and until == config.training.updates
+    return {
+        "updates": run.updates,
+        "merit": merit(run, data.training[:MEASURED], out / METRICS),
+        "program": _program(run, data) if chosen_by_program else None,
+    }
+
+
+def _program(run: Run, data: Data) -> dict[str, int]:
+    """The size of a restart's program, and how many training traces it explains; the run keeps the explanation."""
+    run.data = data
+    explanation = run.explain()
+    return {"length": length(explanation.program), "explained": explanation.training_explained or 0}
+
+
+def _standing(result: Mapping[str, Any]) -> tuple[float, ...]:
+    """What restarts are sorted by: the training traces that a program explains, its size, then the merit."""
+    program = result.get("program")
+    merit = float(result["merit"])
+    return (merit,) if program is None else (program["explained"], -program["length"], merit)
 
 
 def merit(run: Run, training: Traces, metrics: Path) -> float:

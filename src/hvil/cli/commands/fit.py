@@ -136,8 +136,10 @@ def _show_restarts(out: "Path") -> None:
     record = read_json(out / RECORD)
     for restart, values in record["merit"].items():
         judged = ", ".join(f"{value:.3f} after {update} updates" for update, value in values.items())
+        program = record.get("programs", {}).get(restart)
+        size = f"; program of {program['length']} parts, explains {program['explained']} traces" if program else ""
         kept = "  (kept)" if int(restart) == record["best"] else ""
-        print(f"restart {restart}: merit {judged}{kept}")
+        print(f"restart {restart}: merit {judged}{size}{kept}")
 
 
 def _given(args: argparse.Namespace, learner: str) -> tuple[dict[str, Any], dict[str, Any]]:
