@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 
 from hvil.data.tasks import find_task
-from hvil.domains.karel import ACTIONS, OBSERVATIONS, PROGRAMS, KarelTask, Outcome, execute, generate, parse
+from hvil.domains.karel import (
+    ACTIONS,
+    HIERARCHICAL,
+    OBSERVATIONS,
+    PROGRAMS,
+    KarelTask,
+    Outcome,
+    execute,
+    generate,
+    parse,
+)
 from hvil.domains.karel.compiler import run
 from hvil.domains.karel.generator import GROUP, MAX_SIDE, draw_grids
 from hvil.domains.karel.programs import named_or_source
@@ -34,7 +44,7 @@ def test_lengths_and_shares_match_the_reference_figures(name):
     assert abs(made.terminated / made.drawn - share) < 0.015
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [*PROGRAMS, *HIERARCHICAL])
 def test_every_group_covers_the_program(name):
     made = generate(named_or_source(name), 1_000, seed=3)
     runs = run(made.code, made.grids.worlds)
@@ -172,7 +182,9 @@ def test_a_mistyped_task_lists_the_valid_ones(spec):
 
 
 def test_karel_alone_asks_for_a_program():
-    with pytest.raises(InputError, match=r"karel: which program\? Expected karel:A to karel:F, karel:FILE"):
+    with pytest.raises(
+        InputError, match=r"karel: which program\? Expected karel:A to karel:F, karel:NAME .*square.*, karel:FILE"
+    ):
         find_task("karel")
 
 

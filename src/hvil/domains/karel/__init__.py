@@ -6,7 +6,7 @@ from hvil.domains.karel.interpreter import Execution, Outcome, execute
 from hvil.domains.karel.lexer import Form, KarelSyntaxError
 from hvil.domains.karel.parser import parse
 from hvil.domains.karel.printer import print_program
-from hvil.domains.karel.programs import PROGRAMS
+from hvil.domains.karel.programs import HIERARCHICAL, PROGRAMS
 from hvil.domains.karel.syntax import ACTIONS, OBSERVATIONS, Program
 from hvil.domains.karel.task import KarelTask
 from hvil.domains.karel.world import World
@@ -14,6 +14,7 @@ from hvil.domains.karel.world import World
 __all__ = [
     "ACTIONS",
     "OBSERVATIONS",
+    "HIERARCHICAL",
     "PROGRAMS",
     "Execution",
     "Form",

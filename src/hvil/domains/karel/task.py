@@ -9,7 +9,7 @@ from hvil.domains.karel.environment import KarelEnv
 from hvil.domains.karel.generator import MAX_DRAWS, cut_world, generate
 from hvil.domains.karel.interpreter import procedure_calls
 from hvil.domains.karel.printer import print_program
-from hvil.domains.karel.programs import PROGRAMS, named_or_file
+from hvil.domains.karel.programs import HIERARCHICAL, NAMED, named_or_file
 from hvil.domains.karel.syntax import ACTIONS, OBSERVATIONS
 from hvil.gate.errors import InputError
 
@@ -22,13 +22,13 @@ class KarelTask(Task):
     Nothing is lost: the observations that decide whether it acts are seen by its caller as well.
     """
 
-    forms: ClassVar[str] = "karel:A to karel:F, karel:FILE (a Karel program)"
+    forms: ClassVar[str] = f"karel:A to karel:F, karel:NAME ({', '.join(HIERARCHICAL)}), karel:FILE (a Karel program)"
 
     def __init__(self, argument: str, max_draws: int = MAX_DRAWS) -> None:
         """Name the program.
 
         Args:
-            argument: A to F, or the path of a file with a program in either form.
+            argument: a name (A to F, square, …), or the path of a file with a program in either form.
             max_draws: random grids without a new group of demonstrations after which the generator gives up.
         """
         self.program = named_or_file(argument)
@@ -50,7 +50,7 @@ class KarelTask(Task):
     @property
     def contents(self) -> str:
         """The program, if it is from a file."""
-        return "" if self._name.removeprefix("karel:") in PROGRAMS else print_program(self.program, one_line=True)
+        return "" if self._name.removeprefix("karel:") in NAMED else print_program(self.program, one_line=True)
 
     @property
     def action_names(self) -> tuple[str, ...]:
