@@ -13,8 +13,8 @@ from hvil.domains.karel.world import World
 
 __all__ = [
     "ACTIONS",
-    "OBSERVATIONS",
     "HIERARCHICAL",
+    "OBSERVATIONS",
     "PROGRAMS",
     "Execution",
     "Form",
