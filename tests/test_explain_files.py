@@ -13,7 +13,9 @@ import pytest
 from scripted_run import without_task
 from table_policy import lamp_policy, lamp_traces, program_f, table_run
 
+import hvil
 from hvil.analysis.explain import Explanation, explain, python_file
+from hvil.cli.main import main
 from hvil.data.tasks import find_task
 from hvil.data.traces import Traces
 
@@ -101,6 +103,23 @@ def test_a_file_does_what_the_runs_program_does(tmp_path: Path) -> None:
         run.program.reset()
         expected += [run.program.act(observation) for observation in trace.observations]
     assert _done_by_file(run.explain(), test, tmp_path)["done"] == expected
+
+
+def test_the_command_writes_a_file_for_data_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    traces = lamp_traces(20)
+    hvil.fit(traces, "chain:2", out=tmp_path / "run", updates=2, hidden=4, context=4, batch_size=4)
+    file = tmp_path / "written.py"
+    assert main(["explain", str(tmp_path / "run"), "--python", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert f"# written to {file}" in out
+    run = hvil.load(tmp_path / "run")
+    assert run.program.source in file.read_text(encoding="utf-8")
+    assert file.read_text(encoding="utf-8") == python_file(run.explain())
+    expected = []
+    for trace in traces:
+        run.program.reset()
+        expected += [run.program.act(observation) for observation in trace.observations]
+    assert _done_by_file(run.explain(), traces, tmp_path)["done"] == expected
 
 
 def test_a_file_of_a_task_acts_without_hvil_too(explained: Explanation, tmp_path: Path) -> None:

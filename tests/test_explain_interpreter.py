@@ -144,6 +144,51 @@ def test_a_text_does_what_python_does_with_it(program: Program, observations: np
     assert (actions, stuck) == called(source, RICH.actions, rows)
 
 
+FRAMES = [
+    """
+def root():
+    go()
+    inner()
+    while counter < 4:
+        go()
+    if last is go:
+        turn()
+
+def inner():
+    while counter < 2:
+        turn()
+""",
+    """
+def root():
+    for _ in range(2):
+        for _ in range(length):
+            inner()
+        turn()
+    if last is turn and counter >= 3:
+        go()
+
+def inner():
+    if last is None:
+        go()
+    other()
+    if last is other:
+        turn()
+
+def other():
+    pass
+""",
+]
+
+
+@pytest.mark.parametrize("source", FRAMES)
+@pytest.mark.parametrize("length", range(4))
+def test_counter_and_last_are_those_of_the_procedure_that_runs(source: str, length: int) -> None:
+    rows = rows_of(np.array([[0, length if row == 0 else 3, 0] for row in range(40)]))
+    actions, stuck, _ = interpreted(source, rows)
+    assert actions[-1] == RICH.terminate
+    assert (actions, stuck) == called(source, RICH.actions, rows)
+
+
 @given(PROGRAMS, OBSERVATIONS)
 def test_a_memory_may_be_stored_and_nothing_else_is_remembered(program: Program, observations: np.ndarray) -> None:
     source, rows = print_program(RICH, program), rows_of(observations)

@@ -14,8 +14,8 @@ SUMMARY = (
 EXAMPLES = [
     "hvil explain runs/karel-F-hvil-0",
     "hvil explain runs/karel-F-hvil-0 --inline --karel",
-    "hvil explain runs/karel-F-hvil-0 --python program.py",
-    "python program.py 100",
+    "hvil explain runs/karel-F-hvil-0 --python program.py && python program.py 100",
+    "hvil explain runs/mine --python policy.py  # any data: from policy import act",
     "hvil explain runs/bubblesort-hvil-0 --procedure bubble --json",
 ]
 
