@@ -12,6 +12,7 @@ from table_policy import program_f
 from hvil.analysis.explain import Explanation, explain
 from hvil.analysis.explain.evidence import record
 from hvil.analysis.explain.facts import Facts
+from hvil.analysis.explain.flat import flat_program
 from hvil.analysis.explain.program import Comparison, Condition, If, Literal, Program, Step, While, literal
 from hvil.analysis.explain.simplification import Demonstrations, length, simplified
 from hvil.analysis.explain.vocabulary import vocabulary
@@ -124,6 +125,36 @@ def test_what_the_demonstrations_do_not_show_is_not_in_the_program() -> None:
     simple = explain(Presser(), traces=everything, measure=everything, training=_pressed([(0, 0), (1, 1)]))
     assert simple.source == "def root():\n    red()\n"
     assert simple.policy_agreement == 0.75
+
+
+def test_a_smaller_program_of_the_demonstrations_replaces_a_tangled_one() -> None:
+    """The policy remembers lamps by its counter where one condition would do."""
+
+    class Tangled:
+        graph = call_graph({"procedures": {"root": {"calls": []}}}, ("red", "blue"))
+
+        def choices(self, features: np.ndarray, tops: Tops) -> np.ndarray:
+            lit = np.where(tops.counter < 2, features[:, 0] == 1, features[:, 1] == 0)
+            return np.where(lit, 2, 0) * (tops.counter > 0)
+
+    waits = [1, 2, 3, 4, 1, 2, 3, 4]
+    traces = Traces.from_episodes(
+        [np.array([[0, 1]] * wait + [[1, 0]], dtype=np.float32) for wait in waits],
+        [np.zeros(wait, dtype=np.int32) for wait in waits],
+        action_names=("red", "blue"),
+        observation_names=("first", "second"),
+    )
+    explanation = explain(Tangled(), traces=traces, measure=traces, training=traces)
+    assert explanation.lines == 3
+    assert explanation.training_explained == 8
+    assert explanation.policy_agreement == 1
+
+
+def test_karel_is_found_from_ten_demonstrations_alone() -> None:
+    found = flat_program(DEMONSTRATIONS, 0, POLICY.graph.terminate)
+    assert found is not None
+    assert DEMONSTRATIONS.explained(found) == list(range(10))
+    assert length(found) <= length(PROGRAM_F)
 
 
 def _cliff_traces(count: int, seed: int) -> Traces:

@@ -17,13 +17,14 @@ from hvil.analysis.explain.contracts import Contract, contracts, reads
 from hvil.analysis.explain.evidence import Evidence, gather, given_traces, task_traces
 from hvil.analysis.explain.extraction import extract
 from hvil.analysis.explain.facts import Facts
+from hvil.analysis.explain.flat import flat_program
 from hvil.analysis.explain.inlining import inlined
 from hvil.analysis.explain.karel import KarelSource, check_karel, karel_source
 from hvil.analysis.explain.loops import with_for_loops
 from hvil.analysis.explain.printing import print_procedure, print_program
 from hvil.analysis.explain.program import Program, steps_of
 from hvil.analysis.explain.program_policy import ProgramPolicy
-from hvil.analysis.explain.simplification import Demonstrations, simplified
+from hvil.analysis.explain.simplification import Demonstrations, length, simplified
 from hvil.analysis.explain.text import TextProgram
 from hvil.analysis.explain.tree_json import (
     literals_from_list,
@@ -92,6 +93,8 @@ class Explanation:
     """Whether procedures were written where they are called."""
     faithful: Faithful | None = None
     """How the program was before it was simplified; None if it was not."""
+    from_traces: bool = False
+    """Whether it was written from the training traces alone, because that made a smaller one."""
     karel: KarelSource | None = None
     """The program in the Karel language, if it was asked for."""
     contracts: Mapping[int, Contract] = field(default_factory=dict, repr=False)
@@ -184,10 +187,14 @@ class Explanation:
         if self.training_traces is not None:
             notes.append(f"explains {self.training_explained} of {self.training_traces} training traces")
         if self.faithful is not None:
+            how = (
+                "written from the training traces alone, as that is shorter"
+                if self.from_traces
+                else ("simplified: without what no training trace asks for")
+            )
             notes.append(
-                f"simplified: without what no training trace asks for; as extracted ({self.faithful.lines} lines), it "
-                f"agrees with the policy on {self.faithful.policy_agreement:.1%} and with the teacher on "
-                f"{self.faithful.teacher_agreement:.1%}"
+                f"{how}; as extracted from the policy ({self.faithful.lines} lines), it agrees with the policy on "
+                f"{self.faithful.policy_agreement:.1%} and with the teacher on {self.faithful.teacher_agreement:.1%}"
             )
         if self.listed:
             notes.append(f"a list of conditions, as no other structure was found: {self._named(self.listed)}")
@@ -257,6 +264,7 @@ class Explanation:
             "absorbed": list(self.absorbed),
             "listed": None if self.listed is None else list(self.listed),
             "faithful": None if self.faithful is None else self.faithful._asdict(),
+            "from_traces": self.from_traces,
         }
 
     def to_mapping(self) -> dict[str, Any]:
@@ -312,6 +320,7 @@ class Explanation:
                 listed=None if listed is None else tuple(name for name in graph.procedures if name in listed),
                 inlined=bool(mapping.get("inlined", False)),
                 faithful=_faithful_or_none(mapping.get("faithful")),
+                from_traces=bool(mapping.get("from_traces", False)),
                 task=None if task is None else task.name,
                 karel=None if karel is None else KarelSource(**karel),
                 program=program,
@@ -350,8 +359,8 @@ def explain(
         task: where to roll it out.
         traces: without a task, the policy is run along these, up to its first error.
         measure: without a task, other traces to measure on; by default the second half of `traces`.
-        training: traces that the policy was trained on. The program loses what none of them asks for, and those that it
-            explains are counted.
+        training: traces that the policy was trained on. The program loses what none of them asks for, or gives way to a
+            smaller one that is made from them alone; those that it explains are counted.
         faithful: the program keeps what only the policy asks for.
         observation_names: of the observation's columns; by default those of the traces or of the task.
         inline: write procedures that are called at one point only, or take a single step, where they are called.
@@ -386,9 +395,12 @@ def explain(
     extraction = extract(evidence.studied, graph, facts, _part(progress, 0.5, 0.8))
     extracted = inlined(extraction.program) if inline else extraction.program
     written = extracted
+    flat = None
     if training is not None and not faithful:
-        smaller = simplified(extraction.program, _demonstrations(training, words), evidence.studied, facts)
-        written = inlined(smaller) if inline else smaller
+        demonstrations = _demonstrations(training, words)
+        smaller = simplified(extraction.program, demonstrations, evidence.studied, facts)
+        flat = _shorter(flat_program(demonstrations, graph.root, graph.terminate), smaller)
+        written = flat or (inlined(smaller) if inline else smaller)
     program = with_for_loops(written, words)
     text = TextProgram(print_program(words, program), words)
     measured = evidence.measured
@@ -402,6 +414,7 @@ def explain(
         disagreements=tuple(np.flatnonzero(~with_policy)[:NAMED_DISAGREEMENTS].tolist()),
         listed=tuple(graph.procedures[procedure] for procedure in extraction.listed if procedure in program.blocks),
         inlined=inline and len(written.blocks) < len(extraction.program.blocks),
+        from_traces=flat is not None,
         faithful=None if written == extracted else _faithful(with_for_loops(extracted, words), words, evidence),
         unused=tuple(graph.procedures[procedure] for procedure in extraction.unused),
         task=None if task is None else task.name,
@@ -422,6 +435,11 @@ def _faithful(program: Program, words: Vocabulary, evidence: Evidence) -> Faithf
         policy_agreement=float(text.agreement(measured.observations, measured.row_offsets, measured.emitted).mean()),
         teacher_agreement=float(_does_as(text, evidence.teacher).mean()),
     )
+
+
+def _shorter(flat: Program | None, program: Program) -> Program | None:
+    """The flat program, if it says less than the other one does with its procedures written out."""
+    return flat if flat is not None and length(flat) < length(inlined(program)) else None
 
 
 def _demonstrations(traces: Traces, words: Vocabulary) -> Demonstrations:
