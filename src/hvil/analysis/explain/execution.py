@@ -18,9 +18,11 @@ from jaxtyping import Bool
 from hvil.analysis.episodes import CUT
 from hvil.analysis.explain.evidence import Recording
 from hvil.analysis.explain.facts import Facts
-from hvil.analysis.explain.interpreter import IDLE_LIMIT
 from hvil.analysis.explain.program import NO_STEP, Block, Condition, If, Program, Step, While, bodies, call_step
 
+IDLE_LIMIT = 1_000
+"""Instructions without an action after which a candidate counts as stuck. The text of a program may do more
+(`interpreter`), but most candidates that do are loops that never end, and thousands of episodes would wait for them."""
 STUCK = CUT
 """What a stuck program does at a row. It agrees with nothing, as no row that is compared wants `CUT`."""
 
@@ -148,7 +150,7 @@ class Runner:
         deciding: list[Question] = []
         state = self._start()
         row, end = first, first + len(actions)
-        for _ in range(IDLE_LIMIT):
+        for _ in range(IDLE_LIMIT * len(actions)):
             if row == end or not state.frames or (wanted := actions[row - first]) == CUT:
                 break
             kind, number, _ = self.code.instructions[state.address]
@@ -233,9 +235,18 @@ class Runner:
         return None
 
 
-def agreement(program: Program, facts: Facts, recording: Recording) -> Bool[np.ndarray, "N"]:
-    """In which episodes the program takes exactly the policy's actions, including the end."""
+def agreement(program: Program, facts: Facts, recording: Recording, least: float = 0.0) -> Bool[np.ndarray, "N"]:
+    """In which episodes the program takes exactly the policy's actions, including the end.
+
+    Once the share of such episodes can no longer be `least`, the rest is not looked at and counts as disagreement.
+    """
     runner = Runner(program, facts)
     actions = recording.emitted.tolist()
-    bounds = itertools.pairwise(recording.row_offsets.tolist())
-    return np.array([runner.agrees(first, actions[first:end]) for first, end in bounds], dtype=bool)
+    result = np.zeros(len(recording), dtype=bool)
+    misses_left = len(recording) - least * len(recording)
+    for i, (first, end) in enumerate(itertools.pairwise(recording.row_offsets.tolist())):
+        result[i] = runner.agrees(first, actions[first:end])
+        misses_left -= not result[i]
+        if misses_left < 0:
+            break
+    return result

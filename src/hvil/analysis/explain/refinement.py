@@ -42,8 +42,9 @@ def refine(program: Program, facts: Facts, recording: Recording) -> Program:
         improved, improved_agrees = program, agrees
         for condition in _conditions(facts, questions.at(runner, site)):
             candidate = _with_condition(program, site, condition)
-            candidate_agrees = agreement(candidate, facts, recording)
-            if candidate_agrees.mean() >= improved_agrees.mean() + WORTHWHILE:
+            wanted = float(improved_agrees.mean()) + WORTHWHILE
+            candidate_agrees = agreement(candidate, facts, recording, wanted)
+            if candidate_agrees.mean() >= wanted:
                 improved, improved_agrees = candidate, candidate_agrees
         if improved is program:
             given_up.add(site)
