@@ -55,6 +55,9 @@ FAITHFUL = 0.95
 """Agreement with the policy below which a program comes with a warning: one episode in twenty would mislead."""
 MOST_LINES = 80
 """Lines from which on a program comes with a warning: more do not fit on a page, and nobody keeps them in mind."""
+TRAINING_ROWS = 20_000
+"""Rows of training traces that a program is simplified by: every smaller program has to explain them all, and several
+hundred traces of bubble sort or thousands of Karel say what is needed."""
 NAMED_DISAGREEMENTS = 10
 """Episodes on which program and policy differ that are named, at most: enough to look at."""
 
@@ -443,6 +446,9 @@ def _shorter(flat: Program | None, program: Program) -> Program | None:
 
 
 def _demonstrations(traces: Traces, words: Vocabulary) -> Demonstrations:
+    """The first training traces, up to `TRAINING_ROWS` rows."""
+    count = int(np.searchsorted(traces.row_offsets, TRAINING_ROWS, side="right")) - 1
+    traces = traces[: max(1, count)]
     observations = traces.observations.reshape(len(traces.observations), -1)
     return Demonstrations(
         facts=Facts(words, observations), row_offsets=traces.row_offsets, emitted=traces.emitted().tolist()

@@ -14,8 +14,6 @@ from hvil.analysis.explain.simplification import Demonstrations
 
 BLOCKS = 2_000
 """Blocks after which the search gives up: the paper's Karel programs are found within a few hundred."""
-MOST_ROWS = 20_000
-"""Rows of all demonstrations together beyond which nothing is searched: the table of events would take too long."""
 
 
 def flat_program(demonstrations: Demonstrations, root: int, terminate: int) -> Program | None:
@@ -26,8 +24,6 @@ def flat_program(demonstrations: Demonstrations, root: int, terminate: int) -> P
         root: the number of its procedure.
         terminate: the number of ∅.
     """
-    if len(demonstrations.emitted) > MOST_ROWS:
-        return None
     emitted, bounds = demonstrations.emitted, pairwise(demonstrations.row_offsets.tolist())
     invocations = [[Event(row, emitted[row]) for row in range(first, end)] for first, end in bounds]
     events = table(invocations, demonstrations.facts, frame=True)
