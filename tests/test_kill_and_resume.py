@@ -12,7 +12,7 @@ import pytest
 KILLS = 20
 RUN = "--demos 12 --test-traces 10 --batch-size 5 --updates 100 --checkpoint-every 6 --evaluate-every 25"
 SMALL = {
-    "hvil": "--hidden 8 --context 4 --call-graph tree:2x2 --average 0.9 --clip 10",
+    "hvil": "--hidden 8 --context 4 --call-graph tree:2x2 --average 0.9 --clip 10 --restarts 1 --exact-start 10",
     "feedforward": "--units 8",
 }
 

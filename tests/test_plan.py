@@ -21,7 +21,7 @@ from hvil.training.fit import prepare
 from hvil.training.plan import EVALUATIONS, UPDATES, Plan, make_plan
 from hvil.training.run import read_config
 
-SMALL: dict[str, Any] = {"updates": 12, "hidden": 6, "context": 4, "seed": 3, "test_traces": 10}
+SMALL: dict[str, Any] = {"updates": 12, "hidden": 6, "context": 4, "seed": 3, "test_traces": 10, "restarts": 1}
 FLAGS = [word for name, value in SMALL.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
