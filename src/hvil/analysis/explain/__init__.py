@@ -4,7 +4,8 @@
 """
 
 from hvil.analysis.episodes import ChoosesSteps
-from hvil.analysis.explain.explanation import EPISODES, FRESH, MOST_LINES, Explanation, explain
+from hvil.analysis.explain.explaining import EPISODES, FRESH, explain
+from hvil.analysis.explain.explanation import MOST_LINES, Explanation
 from hvil.analysis.explain.karel import KarelSource
 from hvil.analysis.explain.program_policy import ProgramPolicy
 from hvil.analysis.explain.python_file import python_file
