@@ -117,7 +117,7 @@ def test_the_command_shows_what_the_library_has_kept(
     monkeypatch.setattr("hvil.analysis.explain.evidence.record", None)
     assert main(["explain", str(tiny_run), "--rollouts", "15", "--fresh", "10"]) == 0
     assert capsys.readouterr().out.startswith(
-        f"{explanation.source}\n# {explanation.lines} lines; {explanation.fidelity}"
+        f"{explanation.commented}\n# {explanation.lines} lines; {explanation.fidelity}"
     )
 
 

@@ -105,8 +105,8 @@ def explain(
     extracted = inlined(extraction.program) if inline else extraction.program
     written = extracted
     flat = None
-    if training is not None and not faithful:
-        demonstrations = _demonstrations(training, words)
+    demonstrations = None if training is None or faithful else _demonstrations(training, words)
+    if demonstrations is not None and demonstrations.mostly_explained(extraction.program):
         smaller = simplified(extraction.program, demonstrations, evidence.studied, facts)
         flat = _shorter(flat_program(demonstrations, graph.root, graph.terminate), smaller)
         written = flat or (inlined(smaller) if inline else smaller)

@@ -55,6 +55,10 @@ class Demonstrations(NamedTuple):
         runner = Runner(program, self.facts)
         return [i for i in range(len(self.row_offsets) - 1) if self.explains(runner, i)]
 
+    def mostly_explained(self, program: Program) -> bool:
+        """Whether the program explains so many that they can say what it needs."""
+        return len(self.explained(program)) >= EXPLAINED * (len(self.row_offsets) - 1)
+
     def explains(self, runner: Runner, i: int) -> bool:
         """Whether a program repeats one demonstration exactly."""
         first, end = self.row_offsets[i : i + 2].tolist()
@@ -62,7 +66,7 @@ class Demonstrations(NamedTuple):
 
 
 def simplified(program: Program, demonstrations: Demonstrations, recording: Recording, facts: Facts) -> Program:
-    """The smallest program that this search comes to; one that explains too few demonstrations stays as it is.
+    """The smallest program that this search comes to.
 
     Args:
         program: what was extracted.
@@ -70,10 +74,7 @@ def simplified(program: Program, demonstrations: Demonstrations, recording: Reco
         recording: episodes of the policy; they decide between programs of one size.
         facts: of the recording's observations.
     """
-    explained = demonstrations.explained(program)
-    if len(explained) < EXPLAINED * len(demonstrations.row_offsets[1:]):
-        return program
-    check = _Check(demonstrations, explained)
+    check = _Check(demonstrations, demonstrations.explained(program))
     sample = recording.first(COMPARED_EPISODES)
     while True:
         smaller = [each for each in _smaller(program) if check.explains(each)]
