@@ -2,10 +2,10 @@
 
     python -m benchmarks.fuzz [--cases 100000] [--seed 0] [--keep DIRECTORY]
 
-Five kinds of input: `.npz`, Parquet, run configurations, checkpoints and models, Karel source. Hypothesis draws the
-cases: valid files with bytes changed, cut, doubled or spliced, and files that are well-formed but hold nonsense. Each
-case must end within five seconds of CPU, and the whole process may never have 1 GB more than at its start. Prints the
-number of cases; exit code 1 if there was any defect, whose bytes are kept.
+Eight kinds of input: `.npz`, Parquet, CSV, JSON lines, Feather, run configurations, checkpoints and models, Karel
+source. Hypothesis draws the cases: valid files with bytes changed, cut, doubled or spliced, and files that are
+well-formed but hold nonsense. Each case must end within five seconds of CPU, and the whole process may never have 1 GB
+more than at its start. Prints the number of cases; exit code 1 if there was any defect, whose bytes are kept.
 """
 
 import argparse
@@ -27,6 +27,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from benchmarks.fuzz_tables import (
+    COLUMN_TYPES,
+    JSON,
+    csv_of_anything,
+    feather_of_anything,
+    json_lines_of_anything,
+    small_tables,
+)
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -80,17 +88,6 @@ def changed(draw: st.DrawFn, originals: list[bytes]) -> bytes:
     return bytes(data)
 
 
-SCALARS = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**70), 2**70)
-    | st.sampled_from([2**31, 2**63 - 1, 10**9, 65536, -1, 0])
-    | st.floats()
-    | st.text(max_size=6)
-)
-JSON = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner))
-
-
 @st.composite
 def changed_json(draw: st.DrawFn, originals: list[bytes]) -> bytes:
     """A JSON document with some of its values, keys or entries replaced."""
@@ -128,16 +125,6 @@ def npz_of_anything(draw: st.DrawFn) -> bytes:
             body = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + draw(st.binary(max_size=64))
             archive.writestr(f"{name}.npy", body)
     return buffer.getvalue()
-
-
-COLUMN_TYPES = [
-    st.lists(st.integers(-3, 5) | st.none(), min_size=6, max_size=6),
-    st.lists(st.floats() | st.none(), min_size=6, max_size=6),
-    st.lists(st.text(max_size=3) | st.none(), min_size=6, max_size=6),
-    st.lists(st.booleans() | st.none(), min_size=6, max_size=6),
-    st.lists(st.lists(st.text(max_size=2), max_size=3) | st.none(), min_size=6, max_size=6),
-    st.lists(st.lists(st.integers(0, 9), max_size=2) | st.none(), min_size=6, max_size=6),
-]
 
 
 @st.composite
@@ -226,6 +213,7 @@ class Originals:
         """For each kind the strategy that draws its bytes, and the reader."""
         npz, parquet = [self.saved("a.npz")], [self.saved("a.parquet")]
         config = [(self.run / "config.json").read_bytes()]
+        lines, logs, feathers = small_tables()
         folder = self.checkpoints.directory / "00000003"
         parts = {
             b"m": (self.run / "model.safetensors").read_bytes(),
@@ -241,6 +229,9 @@ class Originals:
         return {
             "npz": (changed(npz) | npz_of_anything(), lambda data: self.read_file(data, ".npz")),
             "parquet": (changed(parquet) | parquet_of_anything(), lambda data: self.read_file(data, ".parquet")),
+            "csv": (changed(logs) | csv_of_anything(), lambda data: self.read_file(data, ".csv")),
+            "jsonl": (changed(lines) | json_lines_of_anything(), lambda data: self.read_file(data, ".jsonl")),
+            "feather": (changed(feathers) | feather_of_anything(), lambda data: self.read_file(data, ".feather")),
             "configuration": (changed(config) | changed_json(config), self.read_config),
             "checkpoint": (checkpoints, self.read_checkpoint),
             "karel": (changed(programs) | words | st.binary(max_size=60), self.read_karel),

@@ -86,16 +86,16 @@ class TestPlacesAndLocks:
 
     def test_a_lock_is_held_by_one_at_a_time(self, tmp_path: Path) -> None:
         path = tmp_path / ".lock"
-        with lock(path), pytest.raises(Locked, match="another process holds this lock"), lock(path, wait=False):
+        with lock(path), pytest.raises(Locked, match="another process holds this lock"), lock(path, wait=0):
             pytest.fail("two hold the same lock")
-        with lock(path, wait=False):
+        with lock(path, wait=0):
             pass
 
     def test_a_killed_process_gives_up_its_lock(self, tmp_path: Path) -> None:
         path = tmp_path / ".lock"
         code = f"import os; from hvil.gate.files import lock\nwith lock({str(path)!r}): os._exit(9)"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
-        with lock(path, wait=False):
+        with lock(path, wait=0):
             pass
 
 

@@ -13,7 +13,7 @@ from hvil.gate.errors import InputError
 
 @pytest.mark.filterwarnings("ignore")
 def test_whatever_the_bytes_the_answer_is_clear() -> None:
-    for kind, tally in fuzz(500, first_seed=7).items():
+    for kind, tally in fuzz(800, first_seed=7).items():
         assert tally.cases >= 100
         assert not tally.defects, f"{kind}: {list(tally.defects)}"
 

@@ -1,23 +1,32 @@
 """Files in and out: written atomically (a killed process leaves the old file or the new one), read without trust.
 
-JSON, arrays, the cache directory and locks; what the contents mean is left to the callers.
+JSON, TOML, arrays, the cache directory and locks; what the contents mean is left to the callers. Which files may be
+read is decided in `border`, and how much memory they may take in `budget`.
 """
 
 import json
+import lzma
 import math
 import os
+import re
+import shutil
+import stat
 import tempfile
+import tokenize
+import tomllib
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import platformdirs
 
-from hvil.gate.errors import InputError
+from hvil.gate.border import file_size, regular_file
+from hvil.gate.budget import check_budget, check_text, shown_bytes
+from hvil.gate.errors import InputError, one_line
 
 
 @contextmanager
@@ -37,18 +46,57 @@ def atomic_path(target: str | os.PathLike[str]) -> Iterator[Path]:
     os.close(handle)
     temporary = Path(name)
     try:
-        yield temporary
-        sync(temporary)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(target)
+        with naming_failures(target):
+            yield temporary
+            sync(temporary)
+            temporary.chmod(0o666 & ~_umask())
+            temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def naming_failures(target: str | os.PathLike[str]) -> Iterator[None]:
+    """Say of an error of the system which file could not be written, and how much space is left for it."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, FileNotFoundError | FileExistsError | BrokenPipeError):
+            raise
+        reason = error.strerror or one_line(error, 200)
+        try:
+            free = f"; {shown_bytes(shutil.disk_usage(Path(target).parent).free)} are free there"
+        except OSError:
+            free = ""
+        raise OSError(f"{target}: cannot be written ({reason}){free}") from error
+
+
 def remove_leftovers(directory: Path) -> None:
-    """Delete the temporary files that a killed writer left in a directory that nobody else writes to now."""
+    """Delete the temporary files that a killed writer left in a directory that nobody else writes to now.
+
+    They have names that `atomic_path` gives, and are files; whatever else is there stays.
+    """
     for leftover in directory.glob(".*.part"):
-        leftover.unlink(missing_ok=True)
+        if _LEFTOVER.fullmatch(leftover.name) and stat.S_ISREG(leftover.lstat().st_mode):
+            leftover.unlink(missing_ok=True)
+
+
+_LEFTOVER = re.compile(r"\..+\.[a-z0-9_]{8}\.part")
+
+
+def remove_directory(path: Path) -> None:
+    """Delete a directory of our own, if it is there; what is a link or a file instead stays."""
+    if os.path.lexists(path) and stat.S_ISDIR(os.lstat(path).st_mode):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def append_file(path: Path) -> IO[str]:
+    """Open a text file of our own to add lines to it; a link in its place is refused."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        return os.fdopen(os.open(path, flags, 0o666), "a", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
 
 
 def write_atomically(target: str | os.PathLike[str], write: Callable[[Path], object]) -> None:
@@ -58,8 +106,13 @@ def write_atomically(target: str | os.PathLike[str], write: Callable[[Path], obj
 
 
 def write_text(target: str | os.PathLike[str], text: str) -> None:
-    """Write a text file atomically."""
-    write_atomically(target, lambda path: path.write_text(text, encoding="utf-8"))
+    """Write a text file atomically; halves of characters, which no file can hold, are escaped."""
+    write_bytes(target, text.encode("utf-8", errors="backslashreplace"))
+
+
+def write_bytes(target: str | os.PathLike[str], contents: bytes) -> None:
+    """Write a file atomically."""
+    write_atomically(target, lambda path: path.write_bytes(contents))
 
 
 def write_json(target: str | os.PathLike[str], value: Any) -> None:
@@ -67,15 +120,72 @@ def write_json(target: str | os.PathLike[str], value: Any) -> None:
     write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def json_line(value: Any) -> str:
+    """A value as one line of JSON, with the line's end."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_bytes(source: str | os.PathLike[str], most: int | None = None) -> bytes:
+    """The contents of a file.
+
+    Args:
+        source: the file.
+        most: the bytes that it may have; by default as many as its budget allows.
+    """
+    path, size = regular_file(source), file_size(source)
+    if most is not None and size > most:
+        raise InputError(f"{source}: has {shown_bytes(size)}, at most {shown_bytes(most)} are read")
+    check_budget(source, size, size)
+    try:
+        with path.open("rb") as stream:
+            return stream.read(size)
+    except OSError as error:
+        raise InputError(f"{source}: cannot be read ({error.strerror})") from error
+
+
+def read_text(source: str | os.PathLike[str], errors: str = "strict") -> str:
+    """The contents of a text file in UTF-8; `errors` as for `bytes.decode`."""
+    check_text(str(source), file_size(source))
+    try:
+        return read_bytes(source).decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{source}: cannot be read as text ({error})") from error
+
+
+def read_lines(source: str | os.PathLike[str], errors: str = "strict") -> list[str]:
+    """The lines of a text file without their ends. A half line at the end counts as a line."""
+    return read_text(source, errors).removesuffix("\n").split("\n")
+
+
 def read_json(source: str | os.PathLike[str]) -> Any:
     """Read a JSON file; what is wrong with it is an `InputError` that names the file and the position."""
+    return parse_json(read_text(source), str(source))
+
+
+def read_toml(source: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a TOML file, as strictly as JSON: finite numbers of a sensible length."""
     try:
-        text = Path(source).read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise InputError(f"{source}: no such file") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{source}: cannot be read as text ({error})") from error
-    return parse_json(text, str(source))
+        return {name: _refuse_odd_numbers(value) for name, value in tomllib.loads(read_text(source)).items()}
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{source}: cannot be read as TOML ({error})") from error
+    except RecursionError as error:
+        raise InputError(f"{source}: TOML nested too deeply") from error
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(f"{source}: {error}") from error
+
+
+def _refuse_odd_numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _refuse_odd_numbers(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_refuse_odd_numbers(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"the number {value} is not finite")
+    if isinstance(value, int) and abs(value) >= 10**MAX_DIGITS:
+        raise ValueError(f"a number too long: at most {MAX_DIGITS} digits are possible")
+    return value
 
 
 def parse_json(text: str | bytes, where: str) -> Any:
@@ -89,6 +199,7 @@ def parse_json(text: str | bytes, where: str) -> Any:
         InputError: no JSON, a key that stands twice in an object, NaN or an infinite number, a whole number of more
             than `MAX_DIGITS` digits, or nesting that is too deep.
     """
+    check_text(where, len(text))
     try:
         return json.loads(
             text,
@@ -110,11 +221,11 @@ MAX_DIGITS = 64
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    contents = dict(pairs)
-    if len(contents) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} stands twice in an object")
+    contents: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in contents:
+            raise ValueError(f"the key {name[:80]!r} stands twice in an object")
+        contents[name] = value
     return contents
 
 
@@ -151,49 +262,62 @@ def write_npz(target: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) 
 
 
 def read_npz(source: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """Read all arrays of an `.npz`; never unpickles, and never allocates more than the file can hold."""
+    """Read all arrays of an `.npz`; never unpickles, and takes no more memory than the file's budget allows."""
+    path, size = regular_file(source), file_size(source)
     try:
-        with zipfile.ZipFile(source) as archive:
-            size = os.path.getsize(source)
-            return {
-                member.filename.removesuffix(".npy"): _read_member(archive, member, size)
-                for member in archive.infolist()
-            }
-    except FileNotFoundError as error:
-        raise InputError(f"{source}: no such file") from error
+        with zipfile.ZipFile(path) as archive:
+            members = _members(archive)
+            check_budget(source, sum(_claimed_bytes(archive, member) for member in members.values()), size)
+            return {name: _read_member(archive, member) for name, member in members.items()}
+    except InputError:
+        raise
     except zipfile.BadZipFile as error:
-        raise InputError(f"{source}: not an .npz file, or truncated ({error})") from error
-    except (ValueError, EOFError, zlib.error, NotImplementedError, RuntimeError, OSError) as error:
-        raise InputError(f"{source}: damaged or not made of plain arrays ({error})") from error
+        raise InputError(f"{source}: not an .npz file, or truncated ({one_line(error, 200)})") from error
+    except _DAMAGED_ARRAYS as error:
+        raise InputError(f"{source}: damaged or not made of plain arrays ({one_line(error, 200)})") from error
 
 
-_DEFLATE_LIMIT = 1040
-"""Deflate cannot shrink data by more than about this factor (1032), so a larger claim is false."""
+_DAMAGED_ARRAYS = (
+    *(ValueError, TypeError, EOFError, OSError, RuntimeError, OverflowError, KeyError, IndexError, SyntaxError),
+    *(zlib.error, lzma.LZMAError, tokenize.TokenError),
+)
+"""What zipfile and numpy raise for damaged files. `RuntimeError` covers what is encrypted or not implemented."""
 
 
-def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, size: int) -> np.ndarray:
-    if not member.filename.endswith(".npy"):
-        raise ValueError(f"{member.filename!r} is not an array")
-    possible = min(member.file_size, _DEFLATE_LIMIT * min(member.compress_size, size) + 1024)
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The arrays of an archive by name."""
+    members: dict[str, zipfile.ZipInfo] = {}
+    for member in archive.infolist():
+        name = member.filename.removesuffix(".npy")
+        if name == member.filename:
+            raise ValueError(f"{name[:80]!r} is not an array")
+        if name in members:
+            raise ValueError(f"{name[:80]!r} stands twice in it")
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"{name[:80]!r} is compressed in a way that is not read; numpy stores or deflates")
+        members[name] = member
+    return members
+
+
+def _claimed_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
+    """The memory that an array takes, by its header; a header that the file cannot bear out is refused."""
     with archive.open(member) as stream:
-        _check_header(stream, possible)
+        version = np.lib.format.read_magic(stream)
+        reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
+        if reader is None:
+            raise ValueError(f"array format {version} is not supported")
+        shape, _, dtype = reader(stream)
+    if any(length < 0 for length in shape):
+        raise ValueError("an array has a negative length")
+    claimed = math.prod(shape) * max(dtype.itemsize, 1)
+    if claimed > member.file_size:
+        raise ValueError("an array claims to be larger than the file")
+    return claimed
+
+
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     with archive.open(member) as stream:
         return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
-
-
-def _check_header(stream: Any, possible: int) -> None:
-    version = np.lib.format.read_magic(stream)
-    reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
-    if reader is None:
-        raise ValueError(f"array format {version} is not supported")
-    shape, _, dtype = reader(stream)
-    count = 1
-    for length in shape:
-        if length < 0:
-            raise ValueError("an array has a negative length")
-        count *= length
-    if count * max(dtype.itemsize, 1) > possible:
-        raise ValueError("an array claims to be larger than the file")
 
 
 def cache_directory() -> Path:
@@ -207,23 +331,28 @@ class Locked(InputError):
 
 
 @contextmanager
-def lock(path: str | os.PathLike[str], wait: bool = True) -> Iterator[None]:
+def lock(path: str | os.PathLike[str], wait: float = -1) -> Iterator[None]:
     """Hold a lock while the block runs; the lock ends with the process, however that ends.
 
     Args:
         path: the lock file; it is made if it is not there.
-        wait: wait until other processes give the lock up.
+        wait: how many seconds to wait until other processes give the lock up; less than 0: as long as it takes.
 
     Raises:
-        Locked: another process holds the lock, and we do not wait.
+        Locked: another process holds the lock.
+        InputError: something else has the name of the lock file, or there can be none.
     """
     import filelock  # here, because it loads asyncio, which most commands do not need at start-up
 
-    held = filelock.FileLock(path, timeout=-1 if wait else 0)
+    if os.path.lexists(path) and not stat.S_ISREG(os.lstat(path).st_mode):
+        raise InputError(f"{path}: is not a regular file; remove it")
+    held = filelock.FileLock(path, timeout=wait)
     try:
         held.acquire()
     except filelock.Timeout as error:
         raise Locked(f"{path}: another process holds this lock") from error
+    except OSError as error:
+        raise InputError(f"{path}: no lock can be made there ({error.strerror})") from error
     try:
         yield
     finally:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from hvil.gate.text import console, in_line
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -20,7 +22,7 @@ def progress_bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
         yield lambda done: None
         return
     with bar_of_tasks() as bar:
-        task = bar.add_task(label, total=total, numbers="")
+        task = bar.add_task(in_line(label), total=total, numbers="")
         yield lambda done: bar.update(task, completed=done)
 
 
@@ -31,16 +33,15 @@ def bar_of_tasks(auto_refresh: bool = True) -> "Progress":
         auto_refresh: draw the bar now and then in a thread of its own; otherwise only when a caller asks for it.
     """
     # Here, because rich takes a while to load, and most commands have no bar.
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=None),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[numbers]}"),
+        TextColumn("{task.fields[numbers]}", markup=False),
         TimeRemainingColumn(elapsed_when_finished=True),
-        console=Console(stderr=True),
+        console=console(stderr=True),
         auto_refresh=auto_refresh,
         transient=True,
     )

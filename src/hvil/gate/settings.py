@@ -116,6 +116,9 @@ class _Position(NamedTuple):
         return InputError(f"{self.where}: {self.name} is {_SHORT.repr(value)}; expected {expected}")
 
 
+LARGEST = 1 << 63
+"""Whole numbers stay below it: arrays cannot hold larger ones, and floats cannot become them."""
+
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80  # a file may hold megabytes where a word is expected
 
@@ -192,7 +195,7 @@ def _scalar(value: Any, kind: type, position: _Position, limits: _Limits) -> Any
         number = math.inf
     low, high = limits
     inside = (low is None or number >= low) and (high is None or number <= high)
-    if not inside or (kind is float and not math.isfinite(number)):
+    if not inside or not (math.isfinite(number) if kind is float else abs(number) < LARGEST):
         above = "" if low is None else f" of at least {low}"
         below = "" if high is None else f", at most {high}"
         raise position.error(value, f"a number{above}{below}")

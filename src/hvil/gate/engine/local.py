@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hvil.gate.errors import InputError
+from hvil.gate.files import append_file
 
 ATTEMPTS = 3
 """How often a job is tried. A worker that dies once was probably stopped from outside (a signal, other programs' need
@@ -97,7 +98,7 @@ class _Worker:
     """A process and its job."""
 
     def __init__(self, work: str, log: Path) -> None:
-        with log.open("ab") as errors:
+        with append_file(log) as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "hvil.gate.engine.worker", work],
                 stdin=subprocess.PIPE,

@@ -7,15 +7,17 @@ own logs.
 import json
 import logging
 import os
-import shutil
+import secrets
 import tempfile
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from hvil import __version__
+from hvil.gate.border import own_directory
 from hvil.gate.engine.local import (
     ATTEMPTS,
     THREADS,
@@ -26,8 +28,9 @@ from hvil.gate.engine.local import (
     OnJobProgress,
     worker_environment,
 )
-from hvil.gate.errors import InputError
-from hvil.gate.files import lock, write_json
+from hvil.gate.errors import InputError, one_line
+from hvil.gate.files import lock, parse_json, remove_directory, write_json
+from hvil.gate.settings import from_mapping
 
 
 def ray_engine(address: str | None = None, workers: int | None = None) -> Engine:
@@ -62,6 +65,11 @@ def ray_engine(address: str | None = None, workers: int | None = None) -> Engine
 
 def _connected(address: str | None, workers: int) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if address is None:  # our own cluster: only who can read the token may give it work
+        # Without clusters of several machines, whatever the system, Ray listens on the loopback address alone.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     # Without this, Ray hides the GPUs from tasks that ask for none, and warns that it will stop doing so.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
@@ -96,19 +104,39 @@ def _run(ray: Any, jobs: Sequence[Job], work: str, at_once: int, on_done: OnJobD
         (done,), _ = ray.wait(list(running), num_returns=1)
         job = running.pop(done)
         try:
-            answer = json.loads(ray.get(done))
+            answer = _read_answer(ray.get(done), job.key)
         except ray.exceptions.RayError as error:  # the worker or its machine is gone, too often
             reason = f"its worker was lost {ATTEMPTS} times ({type(error).__name__})"
             failures.append(Failure(key=job.key, reason=reason))
             continue
-        if answer.get("bad_input"):
-            raise InputError(f"{job.key}: {answer['failure']}")
-        if "failure" in answer:
-            failures.append(Failure(key=job.key, reason=answer["failure"]))
+        except InputError as error:
+            failures.append(Failure(key=job.key, reason=one_line(error, 300)))
             continue
-        write_json(job.target, answer["record"])
+        if answer.bad_input:
+            raise InputError(f"{job.key}: {answer.failure}")
+        if answer.record is None:
+            failures.append(Failure(key=job.key, reason=answer.failure or "no record came back"))
+            continue
+        write_json(job.target, answer.record)
         on_done(job.key)
     return failures
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a worker sends back."""
+
+    record: Mapping[str, Any] | None = None
+    failure: str | None = None
+    bad_input: bool = False
+
+
+def _read_answer(text: Any, key: str) -> _Answer:
+    """The answer of a worker, which may be on another machine: nothing but JSON of this form is accepted."""
+    where = f"{key}: the worker's answer"
+    if not isinstance(text, str):
+        raise InputError(f"{where}: expected text, not {type(text).__name__}")
+    return from_mapping(_Answer, parse_json(text, where), where, noun="entry")
 
 
 def run_task(work: str, cell: str, key: str, version: str) -> str:
@@ -118,8 +146,8 @@ def run_task(work: str, cell: str, key: str, version: str) -> str:
     for name in THREADS:
         os.environ.setdefault(name, "1")
     module, _, name = work.partition(":")
-    home = Path(tempfile.gettempdir()) / f"hvil-{os.getuid()}" / "unfinished"
-    home.mkdir(parents=True, exist_ok=True)
+    # The name can be guessed: the directory counts only if it is this user's own.
+    home = own_directory(own_directory(Path(tempfile.gettempdir()) / f"hvil-{os.getuid()}") / "unfinished")
     scratch = home / key
     # An earlier attempt may still run, because its driver has just died: wait for it, then go on from what it left. The
     # file of the lock stays: if it were removed, a worker that waits for the old file and one that makes a new file
@@ -131,5 +159,5 @@ def run_task(work: str, cell: str, key: str, version: str) -> str:
         except Exception as error:  # the driver has to know of every kind of failure
             text = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
             return json.dumps({"failure": text, "bad_input": isinstance(error, InputError)})
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove_directory(scratch)
         return json.dumps({"record": record})

@@ -8,7 +8,6 @@ exists only if an interrupted attempt left it.
 import json
 import os
 import queue
-import shutil
 import sys
 import threading
 import time
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from hvil.gate.errors import InputError
-from hvil.gate.files import write_json
+from hvil.gate.files import remove_directory, write_json
 
 REPORT_SECONDS = 0.5
 """The least time between two reports of progress: a bar needs no more, and an update may take only a millisecond."""
@@ -36,7 +35,7 @@ def main(work: str) -> None:
             scratch = Path(job["scratch"])
             record = function(job["cell"], _reporter(channel), scratch)
             write_json(job["target"], record)
-            shutil.rmtree(scratch, ignore_errors=True)
+            remove_directory(scratch)
             _say(channel, {"done": True})
         except Exception as error:  # the parent has to know of every kind of failure
             _say(channel, {"failure": f"{type(error).__name__}: {error}", "bad_input": isinstance(error, InputError)})
