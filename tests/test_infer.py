@@ -124,7 +124,7 @@ def test_structures_can_be_drawn_and_inferred_exactly(tiny_run: Path, tmp_path: 
 
 def test_bad_input_is_one_line(tiny_run: Path, tmp_path: Path, capsys: Capture) -> None:
     for arguments, message in [
-        ([str(tiny_run), "karel:B", "--out", str(tmp_path / "x.csv")], "expected FILE.parquet or FILE.npz"),
+        ([str(tiny_run), "karel:B", "--out", str(tmp_path / "x.csv")], "expected FILE.parquet"),
         ([str(tiny_run), "bubblesort", "--out", str(tmp_path / "x.parquet")], "actions"),
         ([str(tmp_path), "karel:B", "--out", str(tmp_path / "x.parquet")], "not a run directory"),
         ([str(tiny_run), "karel:B", "--traces", "0", "--out", str(tmp_path / "x.parquet")], "--traces"),

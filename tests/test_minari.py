@@ -9,6 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from hvil.data.formats.minari import load_minari, save_minari
+from hvil.data.reading import NO_READING
 from hvil.data.tasks import find_task
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
@@ -99,8 +100,13 @@ def test_other_peoples_data_sets_are_read() -> None:
     traces = load_minari("theirs-v0")
     assert traces.action_names == ("5", "6")
     assert traces.actions.tolist() == [0, 1]
+    assert traces.observation_names == ("colour", "place[0]", "place[1]")
+    assert traces.observations.tolist() == [[0, 0, 0.5], [2, 1, 0.5], [1, 0.25, 0.75]]
+    assert traces.reading is not None
+    assert traces.reading.categories == {"colour": ("0", "1", "2")}
     one_hot = [[1, 0, 0, 0, 0.5], [0, 0, 1, 1, 0.5], [0, 1, 0, 0.25, 0.75]]
-    assert traces.observations.tolist() == one_hot
+    as_in_earlier_versions = load_minari("theirs-v0", NO_READING)
+    assert as_in_earlier_versions.observations.tolist() == one_hot
     assert traces.annotations is not None
     assert traces.annotations.stacks.tolist() == [[0, -1], [0, 1]]
     assert traces.annotations.kept.tolist() == [-1, -1]

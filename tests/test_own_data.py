@@ -97,7 +97,7 @@ def test_standardised_columns_have_mean_0_and_scale_1(seed: int) -> None:
 
 
 def test_pictures_and_indicators_pass_unchanged() -> None:
-    pictures = np.zeros((3, 16, 16), dtype=np.uint8)
+    pictures = np.full((3, 16, 16), 255, dtype=np.uint8)
     assert suitable_inputs(Traces(pictures, np.array([0, 0]), np.array([0, 2]), ("a",))) is None
     flags = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     assert suitable_inputs(Traces(flags, np.array([0, 0]), np.array([0, 2]), ("a",))) is None

@@ -90,9 +90,12 @@ NAMED = Columns("episode", "time", "do", ("height", "speed"))
 ONE = NAMED._replace(observations=("height",))
 
 BAD = {
-    "no column": ({}, NAMED._replace(action="act"), "no column 'act'; there are episode, time, do"),
-    "no observations": ({}, NAMED._replace(observations=()), "no observation columns"),
-    "an action too few": ({"do": ["up", None, None, "up", None]}, NAMED, "trace 0, step 1: no action, and it"),
+    "no column": ({}, NAMED._replace(action="act"), "no column 'act' (--action-column); there are episode, time, do"),
+    "an action too few": (
+        {"do": ["up", None, None, "up", None]},
+        NAMED,
+        "trace 0, step 1: no action in the column 'do', and it",
+    ),
     "an action too many": (
         {"do": ["up"] * 4 + [None]},
         NAMED,
@@ -111,7 +114,12 @@ BAD = {
     "traces not together": (
         {"episode": ["b", "a", "b", "a", "a"]},
         NAMED._replace(step="none"),
-        "the rows of a trace do not stand together, and there is no column 'none'",
+        "no column 'none' (--step-column)",
+    ),
+    "traces not together, without steps": (
+        {"episode": ["b", "a", "b", "a", "a"], "time": ["x", "y", "z", "x", "y"]},
+        NAMED._replace(step=""),
+        "the rows of a trace do not stand together, and no column orders them; name one with --step-column",
     ),
     "a step twice": ({"time": [10, 20, 20, 1, 2]}, NAMED, "trace 'b' has the step 20 twice"),
     "steps of text": (
@@ -120,16 +128,11 @@ BAD = {
         "the column 'time' holds large_string, expected whole numbers",
     ),
     "steps with gaps": ({"time": [1, None, 3, 4, 5]}, NAMED, "row 1: no value in the column 'time'"),
-    "observations with gaps": (
-        {"height": [0, None, 1, 2, 3]},
-        NAMED,
-        "trace 0, step 1: no value in the column 'hei",
-    ),
     "infinite observations": ({"height": [0, np.inf, 1, 2, 3]}, NAMED, "trace 0, step 1: the observation has a"),
-    "observations of text": (
-        {"height": list("abcde")},
+    "observations of dates": (
+        {"height": pd.Timestamp("2020-01-01")},
         NAMED,
-        "the column 'height' holds large_string, expected num",
+        "the column 'height' cannot be part of an observation: it is a time",
     ),
     "uneven lists": (
         {"height": [[1]] * 4 + [[1, 2]]},

@@ -10,7 +10,8 @@ from small_traces import NAMES, annotated, two_traces
 from strategies import trace_sets
 
 import hvil
-from hvil.data.traces import OBSERVATION_DTYPES, Annotations, Traces, concatenate
+from hvil.data.arrays import OBSERVATION_DTYPES
+from hvil.data.traces import Annotations, Traces, concatenate
 from hvil.gate.errors import InputError
 
 

@@ -167,7 +167,7 @@ class TestDamage:
     def test_no_file_or_a_directory_is_refused(self, tmp_path: Path, form: str) -> None:
         (tmp_path / f"directory.{form}").mkdir()
         for name in ("directory", "nothing"):
-            with pytest.raises(InputError, match=r"no such file"):
+            with pytest.raises(InputError, match=r"no such file|the directory has no file that ends in"):
                 load(tmp_path / f"{name}.{form}")
         with pytest.raises(InputError, match="is a directory"):
             save(two_traces(), tmp_path / f"directory.{form}")
@@ -177,5 +177,7 @@ class TestDamage:
 
 def test_other_endings_are_refused(tmp_path: Path) -> None:
     for action in (load, lambda path: save(two_traces(), path)):
-        with pytest.raises(InputError, match=r"trace files end in \.npz or \.parquet"):
+        with pytest.raises(
+            InputError, match=r"trace files end in \.npz( or|,) \.parquet|trace files end in \.npz, \.csv"
+        ):
             action(tmp_path / "set.txt")

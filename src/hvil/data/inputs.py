@@ -107,20 +107,36 @@ def features(
     return flat
 
 
-def is_image(traces: Traces) -> bool:
-    """Whether observations look like pictures: bytes in two or three dimensions."""
+def may_be_image(traces: Traces) -> bool:
+    """Whether observations could be pictures: bytes in two or three dimensions."""
     return traces.observations.dtype == np.uint8 and len(traces.observation_shape) in (2, 3)
 
 
-def suitable_inputs(traces: Traces) -> Inputs | None:
+def is_image(traces: Traces, pictures: str = "auto") -> bool:
+    """Whether observations are read as pictures.
+
+    Bytes in two or three dimensions may also be a grid whose cells hold one of a few things. Its numbers are small.
+
+    Args:
+        traces: the observations.
+        pictures: `yes` and `no` decide for all that may be pictures; `auto` looks at the largest number.
+    """
+    if not may_be_image(traces) or pictures == "no":
+        return False
+    return pictures == "yes" or int(traces.observations.max()) >= FEW_VALUES
+
+
+def suitable_inputs(traces: Traces, pictures: str = "auto") -> Inputs | None:
     """Inputs for traces that come from no task of ours; None for pictures, and if the observations suit as they are."""
-    if is_image(traces):
+    if is_image(traces, pictures):
         return None
     flat = traces.observations.reshape(len(traces.observations), -1)
     limit = STATES if flat.shape[1] == 1 else FEW_VALUES
+    texts = {} if traces.reading is None else traces.reading.categories
     values, means, scales = [], [], []
-    for column in flat.T:
-        categories = _few_values(column, limit)
+    for index, column in enumerate(flat.T):
+        named = texts.get(traces.observation_names[index]) if texts else None
+        categories = tuple(range(len(named))) if named else _few_values(column, limit)
         mean, scale = (0.0, 1.0) if categories or _is_indicator(column) else _mean_and_scale(column)
         values.append(categories)
         means.append(mean)

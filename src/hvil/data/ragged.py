@@ -17,11 +17,15 @@ P = TypeVar("P")
 
 
 def unique_names(names: Sequence[str], what: str) -> tuple[str, ...]:
-    """The names as a tuple; one that stands twice is an `InputError`."""
+    """The names as a tuple; one that stands twice, or that no file can hold, is an `InputError`."""
     names = tuple(str(name) for name in names)
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"{what} name {twice!r} stands twice")
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InputError(f"{what} name {name[:80]!r} stands twice")
+        if not name.isascii() and any("\ud800" <= character <= "\udfff" for character in name):
+            raise InputError(f"{what} name {name[:80]!r} holds half a character")
+        seen.add(name)
     return names
 
 

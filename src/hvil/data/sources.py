@@ -4,9 +4,11 @@
 in `formats`; `hvil.training.plan` decides what is done with the data.
 """
 
+import glob
 import os
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,17 +16,23 @@ import numpy as np
 import pyarrow as pa
 
 from hvil.data import tasks
-from hvil.data.formats.minari import traces_from_minari
-from hvil.data.formats.tables import Columns, traces_from_table
+from hvil.data.file_names import COMPRESSED, READ, SEVERAL, ending
+from hvil.data.formats.minari import fetch, traces_from_minari
+from hvil.data.formats.nested import flattened
+from hvil.data.formats.recognition import Columns
+from hvil.data.formats.tables import traces_from_table
+from hvil.data.reading import Reading
 from hvil.data.segments import keep_annotations
 from hvil.data.settings import DataSettings
 from hvil.data.streaming import TraceStream, read_groups, should_stream, trace_counts
 from hvil.data.streams import Stream
 from hvil.data.tasks import Task, UnknownTask, valid_tasks
-from hvil.data.trace_files import READ, load
-from hvil.data.traces import Traces
+from hvil.data.trace_files import load
+from hvil.data.traces import Traces, is_vectors
+from hvil.gate.border import confined
 from hvil.gate.errors import InputError
 from hvil.gate.progress import progress_bar
+from hvil.gate.settings import from_mapping
 
 Source = Any
 """A TASK string, a path, `minari:ID`, `Traces`, a data frame (pandas, polars or anything else that Arrow can read), a
@@ -51,10 +59,12 @@ class Data(NamedTuple):
 
 
 def is_file(source: Source) -> bool:
-    """Whether a source names a trace file or a Minari data set, as opposed to a task or an object from Python."""
-    return isinstance(source, os.PathLike) or (
-        isinstance(source, str) and (source.startswith("minari:") or Path(source).suffix in READ)
-    )
+    """Whether a source names trace files or a Minari data set, as opposed to a task or an object from Python."""
+    if isinstance(source, os.PathLike):
+        return True
+    if not isinstance(source, str) or source.partition(":")[0] in tasks.DOMAINS.names():
+        return False
+    return source.startswith("minari:") or SEVERAL in source or ending(source) in READ or Path(source).is_dir()
 
 
 def names_task(source: Source) -> bool:
@@ -68,17 +78,24 @@ def task_from_source(source: str) -> Task:
         return tasks.find_task(source)
     except UnknownTask as error:
         raise InputError(
-            f"{source!r} is no task and no trace file; expected {valid_tasks()}, FILE.npz, FILE.parquet, FILE.csv "
-            "or minari:ID"
+            f"{source!r} is no task and no trace file; expected {valid_tasks()}, minari:ID, a directory of trace "
+            f"files, or a file that ends in {', '.join(READ)}"
         ) from error
 
 
-def task_of(name: str | None) -> Task | None:
-    """The task that a trace set says it is from, if it can be made here (a Karel program's file may be gone)."""
+def task_of(name: str | None, directory: str | os.PathLike[str] | None = None, *, named: bool = False) -> Task | None:
+    """The task that a trace set says it is from, if it can be made here (a Karel program's file may be gone).
+
+    Args:
+        name: the task's name, out of a file.
+        directory: where that file is: a task's own file must be there too; by default in the working directory.
+        named: the user has named the task, so its file may be anywhere.
+    """
     if not name:
         return None
     try:
-        return tasks.find_task(name)
+        with nullcontext() if named else confined(directory or os.curdir):
+            return tasks.find_task(name)
     except InputError:
         return None
 
@@ -90,6 +107,7 @@ def load_data(
     *,
     test: Traces | None = None,
     validation: Traces | None = None,
+    reading: Reading | None = None,
 ) -> Data:
     """The traces of a source; the same source, settings and seed give the same traces.
 
@@ -104,6 +122,7 @@ def load_data(
         seed: decides which traces are drawn or held out.
         test: traces to test on, instead of fresh or held-out ones.
         validation: traces for early stopping, instead of held-out ones.
+        reading: how the columns of a table are to be read, as a run has recorded it; None: find out.
 
     Raises:
         InputError: the source does not exist, or its traces cannot be used.
@@ -113,23 +132,36 @@ def load_data(
     elif is_file(source) and (settings.stream == "yes" or (settings.stream == "auto" and should_stream(source))):
         data = _streamed(Path(source), settings, seed)
     else:
-        traces = traces_from(source, columns_of(settings))
+        traces = traces_from(source, settings, reading)
         return _split(traces, settings, seed, address(source) or "the traces", test, validation)
     return data._replace(
         test=data.test if test is None else test, validation=data.validation if validation is None else validation
     )
 
 
-def traces_from(source: Source, columns: Columns) -> Traces:
+def load_traces(source: Source, **settings: Any) -> Traces:
+    """Read traces: from files, a directory, `minari:ID`, a data frame or anything else that `fit` takes but tasks.
+
+    Args:
+        source: where they are.
+        **settings: the fields of `DataSettings` that say how to read them, such as `trace_column="episode"`.
+    """
+    return traces_from(source, from_mapping(DataSettings, settings, "settings"))
+
+
+def traces_from(source: Source, settings: DataSettings, reading: Reading | None = None) -> Traces:
     """Traces from a path or an object; what cannot be traces is an `InputError` that says what can."""
     if isinstance(source, Traces):
         return source
+    columns = columns_of(settings)
     if is_file(source):
-        return load(source, columns)
+        if settings.download:
+            fetch(str(source))
+        return load(source, columns, reading)
     if hasattr(source, "iterate_episodes"):
-        return traces_from_minari(source)
+        return traces_from_minari(source, reading)
     if hasattr(source, "__arrow_c_stream__"):
-        return traces_from_table(pa.table(source), columns)
+        return traces_from_table(flattened(pa.table(source)), columns, reading)
     if isinstance(source, list | tuple) and all(_is_pair(entry) for entry in source):
         return _from_pairs(source)
     raise InputError(
@@ -145,7 +177,9 @@ def drawn(task: Task, count: int, seed: int, test: bool = False) -> Traces:
         return (task.test_demonstrations if test else task.demonstrations)(count, seed, progress)
 
 
-def traces_to_test(source: str, settings: DataSettings, count: int | None, default: int, seed: int) -> Traces:
+def traces_to_test(
+    source: str, settings: DataSettings, count: int | None, default: int, seed: int, reading: Reading | None = None
+) -> Traces:
     """The first traces of a file, or fresh ones of a task.
 
     Args:
@@ -154,9 +188,10 @@ def traces_to_test(source: str, settings: DataSettings, count: int | None, defau
         count: how many traces; None: all of a file, `default` of a task.
         default: how many traces of a task.
         seed: of a task's traces.
+        reading: how the columns of a table are to be read, as a run has recorded it.
     """
     if is_file(source):
-        return load(source, columns_of(settings))[:count]
+        return traces_from(source, settings, reading)[:count]
     return drawn(task_from_source(source), count or default, seed, test=True)
 
 
@@ -181,19 +216,33 @@ def columns_of(settings: DataSettings) -> Columns:
         action=settings.action_column,
         observations=observations,
         annotation=settings.annotation_column,
+        elapsed=settings.elapsed,
     )
 
 
 def short_name(source: Source) -> str:
     """A source as part of a file's name."""
     text = address(source) or "traces"
-    name = Path(text).stem if is_file(source) and not text.startswith("minari:") else text
+    name = text.partition(SEVERAL)[0]
+    if is_file(source) and not text.startswith("minari:"):
+        first = Path(name)
+        one_file = SEVERAL not in text and not glob.has_magic(text) and not first.is_dir()
+        stem = first.name.removesuffix(first.suffix) if first.suffix in COMPRESSED else first.name
+        name = Path(stem).stem if one_file else (first if first.is_dir() else first.parent).resolve().name
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"
 
 
 def address(source: Source) -> str:
     """The name or path by which a source can be loaded again; empty for objects from Python."""
     return str(source) if isinstance(source, str | os.PathLike) else ""
+
+
+def lasting_address(source: Source) -> str:
+    """The address of a source that is also right in another directory: files by their whole paths."""
+    text = address(source)
+    if not is_file(source) or text.startswith("minari:"):
+        return text
+    return SEVERAL.join(os.path.abspath(part) for part in text.split(SEVERAL))
 
 
 def _from_task(task: Task, settings: DataSettings, seed: int) -> Data:
@@ -210,7 +259,7 @@ def _split(
     """Divide traces by what they are for. Test and validation traces that the caller brings are taken as they are."""
     if settings.demos > len(traces):
         raise InputError(f"{name}: --demos {settings.demos}, but there are only {len(traces)} traces")
-    task = task_of(traces.attributes.get("task"))
+    task = task_of(traces.attributes.get("task"), _directory(name))
     if task is not None and task.action_names == traces.action_names:
         training = traces[: settings.demos] if settings.demos else traces
         training = keep_annotations(training, settings.annotated_fraction, seed)
@@ -242,11 +291,16 @@ def _streamed(path: Path, settings: DataSettings, seed: int) -> Data:
     return Data(
         training=in_memory,
         test=test[: settings.test_traces] if settings.test_traces else None,
-        task=task_of(in_memory.attributes.get("task")),
+        task=task_of(in_memory.attributes.get("task"), path.parent),
         # Each evaluation scores all validation traces: there are no more of them than test traces.
         validation=None if validation is None else validation[: max(settings.test_traces, 1)],
         stream=TraceStream(path, groups[:-1], seed),
     )
+
+
+def _directory(name: str) -> Path | None:
+    """The directory of a trace file; None for other sources."""
+    return Path(name).parent if is_file(name) and not name.startswith("minari:") else None
 
 
 def _is_pair(entry: Any) -> bool:
@@ -254,8 +308,10 @@ def _is_pair(entry: Any) -> bool:
 
 
 def _from_pairs(pairs: Sequence[Sequence[Any]]) -> Traces:
-    """Traces from (observations, actions) pairs; actions are numbers, or names in any order."""
+    """Traces from (observations, actions) pairs; actions are numbers, names in any order, or vectors of fractions."""
     actions = [np.asarray(pair[1]) for pair in pairs]
+    if actions and all(is_vectors(array) for array in actions):
+        return Traces.from_episodes([np.asarray(pair[0]) for pair in pairs], actions, ())
     names: tuple[str, ...]
     if actions and all(array.dtype.kind in "US" for array in actions):
         names = tuple(sorted({str(name) for array in actions for name in array}))
@@ -263,6 +319,6 @@ def _from_pairs(pairs: Sequence[Sequence[Any]]) -> Traces:
         actions = [np.array([numbers[str(name)] for name in array], dtype=np.int64) for array in actions]
     else:
         if not all(array.dtype.kind in "iu" for array in actions):
-            raise InputError("actions must be whole numbers or names")
+            raise InputError("actions must be whole numbers or names, or rows of fractions: one vector a step")
         names = tuple(str(number) for number in range(max((int(a.max(initial=0)) for a in actions), default=0) + 1))
     return Traces.from_episodes([np.asarray(pair[0]) for pair in pairs], actions, names)

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from jaxtyping import Int
 
-from hvil.data.formats.tables import traces_from_table
+from hvil.data.formats.columns import TableReader
+from hvil.data.formats.parquet_reader import check_row_groups, open_parquet, read_column
+from hvil.data.formats.tables import read_traces
 from hvil.data.streams import Stream
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError, one_line
@@ -79,7 +80,7 @@ def should_stream(path: str | os.PathLike[str]) -> bool:
     if Path(path).suffix != ".parquet" or not Path(path).is_file():
         return False
     try:
-        with pq.ParquetFile(path) as file:
+        with open_parquet(path) as file:
             parts = file.metadata
             size = sum(parts.row_group(group).total_byte_size for group in range(parts.num_row_groups))
             return size > STREAMED_BYTES and b"hvil" in (file.schema_arrow.metadata or {})
@@ -90,7 +91,7 @@ def should_stream(path: str | os.PathLike[str]) -> bool:
 def trace_counts(path: Path) -> Int[np.ndarray, "G"]:
     """How many traces each row group of a file of ours has, from the file's own statistics."""
     try:
-        with pq.ParquetFile(path) as file:
+        with open_parquet(path) as file:
             parts, names = file.metadata, file.schema_arrow.names
             if b"hvil" not in (file.schema_arrow.metadata or {}) or "trace" not in names:
                 raise InputError(f"{path}: only Parquet files written by hvil can be streamed; load and save it first")
@@ -98,7 +99,10 @@ def trace_counts(path: Path) -> Int[np.ndarray, "G"]:
             groups = [parts.row_group(group).column(column).statistics for group in range(parts.num_row_groups)]
             if not groups or not all(statistics and statistics.has_min_max for statistics in groups):
                 raise InputError(f"{path}: cannot be streamed, its row groups do not say which traces they hold")
-            return np.array([statistics.max - statistics.min + 1 for statistics in groups], dtype=np.int64)
+            counts = [statistics.max - statistics.min + 1 for statistics in groups]
+            if any(not 0 < count <= parts.row_group(group).num_rows for group, count in enumerate(counts)):
+                raise InputError(f"{path}: cannot be streamed, its traces are not numbered one after another")
+            return np.array(counts, dtype=np.int64)
     except InputError:
         raise
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
@@ -108,9 +112,15 @@ def trace_counts(path: Path) -> Int[np.ndarray, "G"]:
 def read_groups(path: Path, groups: Int[np.ndarray, "G"]) -> Traces:
     """The traces of some row groups."""
     try:
-        with pq.ParquetFile(path) as file:
-            return traces_from_table(file.read_row_groups(groups.tolist()))
+        with open_parquet(path) as file:
+            numbers: list[int] = groups.tolist()
+            check_row_groups(path, file, numbers)
+            rows = sum(file.metadata.row_group(number).num_rows for number in numbers)
+            return read_traces(
+                TableReader(file.schema_arrow, rows, lambda name: read_column(file, name, numbers))
+            ).traces
     except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+        message = str(error)
+        raise InputError(message if message.startswith(str(path)) else f"{path}: {message}") from error
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{path}: damaged ({one_line(error)})") from error

@@ -65,6 +65,8 @@ class Quantity(NamedTuple):
     kind: str
     """`truth`; `number`; `count` (a whole number that steps may be counted against); any other word: whole numbers
     that may be compared with others of the same word."""
+    categories: tuple[str, ...] = ()
+    """Words for the values 0, 1, …, if it stands for one of some texts."""
 
     def of(self, observations: Num[np.ndarray, "R D"]) -> Float[np.ndarray, "R"]:
         """Its value at each observation."""

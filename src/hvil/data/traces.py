@@ -1,9 +1,11 @@
 """Ragged sets of observation–action traces: the data type that every learner reads.
 
 A set is flat arrays plus offsets, checked once at construction and never changed. Files are left to `trace_files`,
-call structure that comes with the data to `annotations`.
+call structure that comes with the data to `annotations`. Continuous actions are one kind of action, "act", with a
+vector for each time it is taken.
 
-Letters: N traces, S actions of all traces together, R rows (observations of all traces together, R = S + N).
+Letters: N traces, S actions of all traces together, R rows (observations of all traces together, R = S + N), A numbers
+of a continuous action.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,19 +18,22 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Num, Shaped
 
 from hvil.data.annotations import Annotations, join
+from hvil.data.arrays import (
+    check_vectors,
+    first_non_finite,
+    is_vectors,
+    stored_metadata,
+    stored_observations,
+    stored_vectors,
+)
 from hvil.data.ragged import integers, locate, part_of, read_only, rows_of, selection, unique_names
+from hvil.data.reading import Reading
 from hvil.gate.errors import InputError
 
-__all__ = ["Annotations", "LengthStatistics", "Padded", "Traces", "concatenate"]
+__all__ = ["ACT", "Annotations", "LengthStatistics", "Padded", "Traces", "concatenate", "is_vectors"]
 
-OBSERVATION_DTYPES = {
-    **dict.fromkeys(("float16", "float32", "float64"), np.float32),
-    **dict.fromkeys(("int8", "int16", "uint16", "int32"), np.int32),
-    **dict.fromkeys(("uint32", "int64"), np.int64),
-    "uint8": np.uint8,
-    "bool": np.bool_,
-}
-"""The types in which observations may come, and the type in which each is stored."""
+ACT = "act"
+"""The one kind of action of traces with continuous actions."""
 
 TRACES_AT_ONCE = 256
 """Traces that go through networks or environments together when no gradient is needed: enough of them that the time of
@@ -73,15 +78,25 @@ class Traces:
     """Arrays with one entry a trace, such as the initial state."""
     attributes: Mapping[str, str] = field(default_factory=dict)
     """Facts about the whole set, such as the task."""
+    reading: Reading | None = None
+    """How the observations were made from the columns of a table; None if they were numbers from the start."""
+    vectors: Float[np.ndarray, "S A"] | None = None
+    """Continuous actions: the vector of each action, whose kind is then always `ACT`; None for discrete actions."""
+    vector_names: tuple[str, ...] = ()
+    """One name for each number of a continuous action; by default 0, 1, …"""
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
-        set_(self, "observations", _observations(self.observations))
+        set_(self, "observations", stored_observations(self.observations))
         set_(self, "actions", integers(self.actions, "actions", np.int32, dimensions=1))
         set_(self, "offsets", integers(self.offsets, "offsets", np.int64, dimensions=1))
         set_(self, "action_names", unique_names(self.action_names, "action"))
         set_(self, "observation_names", unique_names(self.observation_names, "observation"))
-        metadata = {str(name): _metadata(values) for name, values in self.metadata.items()}
+        if self.vectors is not None:
+            set_(self, "vectors", stored_vectors(self.vectors))
+            names = self.vector_names or tuple(str(number) for number in range(self.vectors.shape[1]))
+            set_(self, "vector_names", unique_names(names, "action component"))
+        metadata = {str(name): stored_metadata(values) for name, values in self.metadata.items()}
         set_(self, "metadata", MappingProxyType(metadata))
         attributes = {str(name): str(value) for name, value in self.attributes.items()}
         set_(self, "attributes", MappingProxyType(attributes))
@@ -97,7 +112,11 @@ class Traces:
         metadata: Mapping[str, Any] | None = None,
         attributes: Mapping[str, str] | None = None,
     ) -> "Traces":
-        """Build a set from one array of observations and one of actions for each trace."""
+        """Build a set from one array of observations and one of actions for each trace.
+
+        Actions are whole numbers, one a step, or vectors: arrays of fractions with one row a step. Of vectors,
+        `action_names` are the names of their components.
+        """
         if len(observations) != len(actions):
             raise InputError(f"{len(observations)} observation arrays but {len(actions)} action arrays")
         if not actions:
@@ -110,13 +129,23 @@ class Traces:
             if np.shape(o)[1:] != np.shape(observations[0])[1:]:
                 shapes = f"{np.shape(o)[1:]}, those of trace 0 {np.shape(observations[0])[1:]}"
                 raise InputError(f"trace {i}: its observations have the shape {shapes}")
-            if np.ndim(a) != 1:
-                raise InputError(f"trace {i}: its actions must have 1 dimension, found {np.ndim(a)}")
+            if np.ndim(a) != np.ndim(actions[0]) or np.shape(a)[1:] != np.shape(actions[0])[1:]:
+                shapes = f"{np.shape(a)[1:]}, those of trace 0 {np.shape(actions[0])[1:]}"
+                raise InputError(f"trace {i}: its actions have the shape {shapes}")
+            if np.ndim(a) != 1 and not is_vectors(a):
+                raise InputError(
+                    f"trace {i}: its actions must have 1 dimension (kinds), or 2 (vectors of fractions), "
+                    f"found {np.ndim(a)} of {np.asarray(a).dtype}"
+                )
+        joined = np.concatenate([np.asarray(a) for a in actions])
+        vectors = joined if joined.ndim == 2 else None
         return Traces(
             observations=np.concatenate([np.asarray(o) for o in observations]),
-            actions=np.concatenate([np.asarray(a) for a in actions]),
+            actions=joined if vectors is None else np.zeros(len(joined), dtype=np.int32),
             offsets=np.cumsum([0, *(len(a) for a in actions)]),
-            action_names=tuple(action_names),
+            action_names=tuple(action_names) if vectors is None else (ACT,),
+            vectors=vectors,
+            vector_names=() if vectors is None else tuple(action_names),
             observation_names=tuple(observation_names),
             annotations=annotations,
             metadata=metadata or {},
@@ -158,9 +187,11 @@ class Traces:
     @property
     def action_space(self) -> Any:
         """The actions as a Gymnasium space; ∅ is not among them."""
-        from gymnasium.spaces import Discrete  # here, for a fast start
+        from gymnasium import spaces  # here, for a fast start
 
-        return Discrete(len(self.action_names))
+        if self.vectors is not None:
+            return spaces.Box(-np.inf, np.inf, self.vectors.shape[1:], dtype=np.float32)
+        return spaces.Discrete(len(self.action_names))
 
     def length_statistics(self) -> LengthStatistics:
         """The shortest, mean, median and longest trace, in actions."""
@@ -180,6 +211,7 @@ class Traces:
             self,
             observations=self.observations[rows],
             actions=self.actions[steps],
+            vectors=None if self.vectors is None else read_only(self.vectors[steps]),
             offsets=np.concatenate([[0], np.cumsum(self.lengths[selected])]),
             annotations=None if self.annotations is None else self.annotations.take(steps),
             metadata=MappingProxyType({name: read_only(values[selected]) for name, values in self.metadata.items()}),
@@ -198,7 +230,8 @@ class Traces:
         digests = []
         for i in range(len(self)):
             digest = blake2b(self.observations[rows[i] : rows[i + 1]].tobytes(), digest_size=16)
-            digest.update(self.actions[offsets[i] : offsets[i + 1]].tobytes())
+            taken = self.actions if self.vectors is None else self.vectors
+            digest.update(taken[offsets[i] : offsets[i + 1]].tobytes())
             digests.append(digest.digest())
         return digests
 
@@ -219,6 +252,11 @@ class Traces:
         """What is done at each row: the action, and ∅ (the number of actions) at each trace's last row."""
         return np.insert(self.actions, self.offsets[1:], len(self.action_names)).astype(np.int64)
 
+    def vector_rows(self) -> Float[np.ndarray, "R A"]:
+        """The vector of the continuous action at each row; zeros at each trace's last row, where there is none."""
+        assert self.vectors is not None
+        return np.insert(self.vectors, self.offsets[1:], np.float32(0), axis=0)
+
     def padded(self) -> Padded:
         """All traces as rectangles; meant for a batch, not for a large set."""
         lengths, count = self.lengths, len(self)
@@ -232,10 +270,12 @@ class Traces:
     def __repr__(self) -> str:
         lengths = self.length_statistics()
         annotated = "" if self.annotations is None else f", {self.annotations.known.mean():.0%} of steps annotated"
+        kinds = f"{len(self.action_names)} kinds of action"
+        actions = kinds if self.vectors is None else f"actions of {self.vectors.shape[1]} number(s)"
         task = f" of {self.attributes['task']}" if "task" in self.attributes else ""
         return (
             f"Traces({len(self)} traces{task}, {lengths.shortest}–{lengths.longest} actions (mean {lengths.mean:.1f}), "
-            f"{len(self.action_names)} kinds of action, observations {self.observation_shape} "
+            f"{actions}, observations {self.observation_shape} "
             f"{self.observations.dtype}{annotated})"
         )
 
@@ -243,11 +283,12 @@ class Traces:
         if not isinstance(other, Traces):
             return NotImplemented
         return (
-            (self.action_names, self.observation_names) == (other.action_names, other.observation_names)
+            all(getattr(self, name) == getattr(other, name) for name in _NAMES)
+            and self.reading == other.reading
             and self.observations.dtype == other.observations.dtype
             and all(
                 np.array_equal(getattr(self, name), getattr(other, name))
-                for name in ("observations", "actions", "offsets")
+                for name in ("observations", "actions", "offsets", "vectors")
             )
             and self.annotations == other.annotations
             and self.attributes == other.attributes
@@ -258,13 +299,21 @@ class Traces:
     __hash__ = None  # type: ignore[assignment]
 
 
+_NAMES = ("action_names", "observation_names", "vector_names")
+
+
+def _kinds(traces: Traces) -> tuple[Any, ...]:
+    """What sets must have in common to be joined."""
+    return traces.action_names, traces.vector_names, traces.observation_shape
+
+
 def concatenate(parts: Sequence[Traces]) -> Traces:
     """One set out of several with the same actions and observations; of the rest it keeps what all of them share."""
     if not parts:
         raise InputError("no sets of traces to join")
     first = parts[0]
     for part in parts[1:]:
-        if (part.action_names, part.observation_shape) != (first.action_names, first.observation_shape):
+        if _kinds(part) != _kinds(first):
             raise InputError("sets with different actions or observations cannot be joined")
     shifts = np.cumsum([0] + [len(part.actions) for part in parts[:-1]])
     shared = [name for name in first.metadata if all(_joinable(name, first, part) for part in parts)]
@@ -273,6 +322,7 @@ def concatenate(parts: Sequence[Traces]) -> Traces:
         first,
         observations=np.concatenate([part.observations for part in parts]),
         actions=np.concatenate([part.actions for part in parts]),
+        vectors=None if first.vectors is None else np.concatenate([part.vectors for part in parts]),
         offsets=np.concatenate([[0], *(part.offsets[1:] + shift for part, shift in zip(parts, shifts, strict=True))]),
         observation_names=first.observation_names if named else (),
         annotations=join([part.annotations for part in parts]),
@@ -290,21 +340,6 @@ def _joinable(name: str, first: Traces, part: Traces) -> bool:
 
 def _same(one: Shaped[np.ndarray, "..."], other: Shaped[np.ndarray, "..."]) -> bool:
     return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f"))
-
-
-def _observations(values: Any) -> np.ndarray:
-    array = np.asarray(values)
-    if array.dtype.name not in OBSERVATION_DTYPES:
-        raise InputError(f"observations are {array.dtype}; allowed: {', '.join(sorted(OBSERVATION_DTYPES))}")
-    if array.ndim == 0 or 0 in array.shape[1:]:
-        raise InputError(f"observations of the shape {array.shape}: expected rows of at least one number each")
-    with np.errstate(over="ignore"):  # `_validate` refuses the infinities that this makes
-        return read_only(np.ascontiguousarray(array, dtype=OBSERVATION_DTYPES[array.dtype.name]))
-
-
-def _metadata(values: Any) -> np.ndarray:
-    array = np.asarray(values)
-    return read_only(np.asarray(array, dtype=array.dtype.newbyteorder("=")))
 
 
 def _validate(traces: Traces) -> None:
@@ -333,14 +368,20 @@ def _validate(traces: Traces) -> None:
             f"trace {i}, step {step}: action {actions[np.argmax(wrong)]} is out of range, expected "
             f"0..{len(traces.action_names) - 1}"
         )
+    if traces.vectors is not None:
+        if traces.action_names != (ACT,):
+            raise InputError(f"continuous actions have one kind, {ACT!r}, not {', '.join(traces.action_names)}")
+        check_vectors(traces.vectors, traces.vector_names, offsets)
     if observations.dtype == np.float32:
-        row = _first_non_finite(observations)
+        row = first_non_finite(observations)
         if row is not None:
             i, step = locate(traces.row_offsets, row)
             raise InputError(f"trace {i}, step {step}: the observation has a value that is not finite")
     columns = int(np.prod(traces.observation_shape))
     if traces.observation_names and len(traces.observation_names) != columns:
         raise InputError(f"{len(traces.observation_names)} observation names for {columns} columns")
+    if traces.reading is not None and traces.reading.names != traces.observation_names:
+        raise InputError(f"the reading gives {', '.join(traces.reading.names)}, which are not the observations' names")
     if traces.annotations is not None:
         traces.annotations.check_traces(offsets)
     for name, values in traces.metadata.items():
@@ -348,12 +389,3 @@ def _validate(traces: Traces) -> None:
             raise InputError(f"metadata {name!r} holds {values.dtype}; expected numbers, booleans or text")
         if values.ndim == 0 or len(values) != len(lengths):
             raise InputError(f"metadata {name!r} must have one entry for each of {len(lengths)} traces")
-
-
-def _first_non_finite(observations: Float[np.ndarray, "rows *shape"]) -> int | None:
-    # A sum is finite only if all its parts are (or they overflow, which the second look sorts out): no mask in memory.
-    with np.errstate(all="ignore"):
-        if np.isfinite(observations.sum(dtype=np.float64)):
-            return None
-    finite = np.isfinite(observations).reshape(len(observations), -1).all(axis=1)
-    return None if finite.all() else int(np.argmin(finite))

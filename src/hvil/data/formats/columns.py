@@ -14,8 +14,14 @@ import pyarrow.compute as pc
 from jaxtyping import Int, Shaped
 
 from hvil.data.ragged import locate
+from hvil.gate.budget import ALLOWANCE, ROW_BYTES, check_budget
 from hvil.gate.errors import InputError
 from hvil.gate.files import parse_json
+
+FILE = "source_file"
+"""The column that says which file a row comes from."""
+COLUMNS_LISTED = 40
+"""Names of columns in an error message, at most."""
 
 
 class TableReader:
@@ -47,6 +53,8 @@ class TableReader:
         values.validate(full=True)  # indices and offsets of a damaged file can point anywhere
         if len(values) != self._stored:
             raise InputError(f"the column {name!r} has {len(values)} rows, expected {self._stored}")
+        if pa.types.is_dictionary(values.type):
+            values = values.unify_dictionaries()
         return values if self.order is None else values.take(self.order)
 
 
@@ -86,7 +94,35 @@ def is_list(kind: pa.DataType) -> bool:
 
 def decoded(column: Any) -> Any:
     """A column without dictionary encoding."""
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    if not pa.types.is_dictionary(column.type):
+        return column
+    if is_text(column.type):
+        _check_expansion(column, lambda lengths: int(pc.sum(lengths).as_py() or 0))
+    return column.cast(column.type.value_type)
+
+
+def decoded_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of lists whose entries are without dictionary encoding."""
+    entry = column.type.value_type
+    if not pa.types.is_dictionary(entry):
+        return column
+    for chunk in column.chunks:
+        decoded(pc.list_flatten(chunk))  # refuses texts that would take too much memory
+    return column.cast(pa.list_(entry.value_type))
+
+
+def _check_expansion(column: Any, need: Callable[[Any], int]) -> None:
+    """Refuse a column of text that would take much more memory than its rows have.
+
+    Args:
+        column: with dictionary encoding.
+        need: the memory that it would take, from the length of the text in each row.
+    """
+    parts = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    lengths = [pc.binary_length(part.dictionary).take(part.indices).cast(pa.int64()) for part in parts]
+    expanded = need(pa.chunked_array(lengths, pa.int64()))
+    if expanded > max(ALLOWANCE, ROW_BYTES * len(column)):
+        check_budget("a column of text", expanded, 0)
 
 
 def as_dictionary(column: Any) -> Any:
@@ -117,28 +153,6 @@ def whole_numbers(column: pa.ChunkedArray, name: str, gap: int) -> Int[np.ndarra
     return np.asarray(column.cast(pa.int64()).fill_null(gap).to_numpy())
 
 
-def number_columns(
-    table: TableReader, names: Sequence[str], starts: Int[np.ndarray, "N"]
-) -> Shaped[np.ndarray, "rows columns"]:
-    """Columns of numbers side by side, in the narrowest type that holds them all; fractions are 32-bit floats."""
-    values = np.empty((table.rows, 0), dtype=bool)
-    for index, name in enumerate(names):
-        column = table.column(name)
-        kind = column.type
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-            raise InputError(f"the column {name!r} holds {kind}, expected numbers")
-        refuse_gaps(column, name, starts)
-        dtype = np.result_type(values.dtype, kind.to_pandas_dtype())
-        dtype = np.dtype(np.float32) if dtype.kind == "f" else dtype
-        if dtype != values.dtype or not index:
-            wider = np.empty((table.rows, len(names)), dtype=dtype)
-            wider[:, :index] = values[:, :index]
-            values = wider
-        with np.errstate(over="ignore"):  # infinities are refused by `Traces`, which names the step
-            values[:, index] = column.to_numpy()
-    return values
-
-
 def list_values(column: pa.ChunkedArray, name: str) -> Shaped[np.ndarray, "rows width"]:
     """A column of lists of one length as an array."""
     lengths = np.unique(pc.list_value_length(column).to_numpy())
@@ -152,11 +166,23 @@ def plain_values(column: pa.ChunkedArray, name: str) -> Shaped[np.ndarray, "rows
     if column.null_count:
         raise InputError(f"the column {name!r} has a gap")
     if is_text(column.type):
+        text = as_dictionary(column)
+        _check_expansion(text, lambda lengths: 4 * len(column) * int(pc.max(lengths).as_py() or 0))
         return np.array(column.to_pylist(), dtype=np.str_)
     values: np.ndarray = decoded(column).to_numpy()
     if values.dtype.hasobject:
         raise InputError(f"the column {name!r} holds {column.type}, expected numbers or text")
     return values
+
+
+def refuse_problems(problems: Sequence[str], names: Sequence[str]) -> None:
+    """Raise an `InputError` that lists all problems of a table with these columns; do nothing if there are none."""
+    if problems:
+        listed = "; ".join(f"({i}) {problem}" for i, problem in enumerate(problems, start=1))
+        text = problems[0] if len(problems) == 1 else f"{len(problems)} problems: {listed}"
+        names = [name for name in names if name != FILE]
+        columns = ", ".join(names[:COLUMNS_LISTED]) + (", …" if len(names) > COLUMNS_LISTED else "")
+        raise InputError(f"{text}; there are {columns}" if columns and "no column" in text else text)
 
 
 def refuse_gaps(column: pa.ChunkedArray, name: str, starts: Int[np.ndarray, "N"]) -> None:

@@ -1,4 +1,4 @@
-"""Minari data sets: any traces are written as one; ours, and others' with discrete actions, are read as traces.
+"""Minari data sets: any traces are written as one; ours, and others' with Discrete or Box actions, are read.
 
 This needs the extra `minari`. Steps are Minari's own. The call structure is in `infos`, as the arrays `stack` (fixed
 depth, padded with -1) and `kept`; names are in the data set's metadata under `hvil`; arrays with one entry for each
@@ -6,7 +6,6 @@ trace are in the file `hvil.npz` beside the data.
 """
 
 import os
-import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,9 +15,14 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from hvil.data.traces import OBSERVATION_DTYPES, Annotations, Traces
-from hvil.gate.errors import InputError
-from hvil.gate.files import read_npz, write_npz
+from hvil.data.arrays import OBSERVATION_DTYPES
+from hvil.data.formats.spaces import observe
+from hvil.data.reading import Reading
+from hvil.data.traces import ACT, Annotations, Traces
+from hvil.gate.border import given_directory, refuse_if_confined
+from hvil.gate.errors import InputError, one_line
+from hvil.gate.files import read_json, read_npz, remove_directory, write_npz
+from hvil.gate.hdf5 import check_hdf5
 
 PREFIX = "minari:"
 STACK, KEPT = "stack", "kept"
@@ -56,40 +60,80 @@ def save_minari(traces: Traces, dataset_id: str, progress: Callable[[int], None]
         dataset.storage.update_metadata({"hvil": _facts(traces)})
         write_npz(dataset.storage.data_path / PER_TRACE, traces.metadata)
     except BaseException:
-        shutil.rmtree(path, ignore_errors=True)  # no data set is better than half of one
+        remove_directory(path)  # no data set is better than half of one
         raise
 
 
-def load_minari(dataset_id: str) -> Traces:
-    """Read a local Minari data set; other people's need discrete actions, their names are then numbers.
+def fetch(source: str) -> None:
+    """Download the Minari data set that a source names, unless it is on this machine; other sources need nothing.
+
+    Raises:
+        InputError: it cannot be downloaded.
+    """
+    if not source.startswith(PREFIX):
+        return
+    minari, name = _minari(), _checked_name(source)
+    if minari.storage.get_dataset_path(name).exists():
+        return
+    refuse_if_confined(f"the download of {PREFIX}{name}")
+    try:
+        minari.download_dataset(name)
+    except Exception as error:  # whatever the network or the remote does wrong
+        raise InputError(f"{PREFIX}{name}: cannot be downloaded ({one_line(error, 200)})") from error
+
+
+def load_minari(dataset_id: str, reading: Reading | None = None) -> Traces:
+    """Read a local Minari data set; other people's need Discrete or Box actions, named by numbers.
+
+    Args:
+        dataset_id: such as `minari:hvil/bubblesort-v0`.
+        reading: how observations with several parts were read before, if a run has been trained on such data.
 
     Raises:
         InputError: Minari is not installed, there is no such data set, or its spaces do not fit.
     """
     minari = _minari()
     name = _checked_name(dataset_id)
+    refuse_if_confined(f"{PREFIX}{name}")
+    try:
+        _check_files(minari.storage.get_dataset_path(name))
+    except InputError as error:
+        raise InputError(f"{PREFIX}{name}: damaged, or not to be read ({error})") from error
     try:
         dataset = minari.load_dataset(name)
     except FileNotFoundError as error:
-        raise InputError(f"{PREFIX}{name}: no such data set in {minari.storage.get_dataset_path()}") from error
+        place = minari.storage.get_dataset_path()
+        raise InputError(f"{PREFIX}{name}: no such data set in {place}; --download fetches it") from error
     except _DAMAGED as error:
-        raise InputError(f"{PREFIX}{name}: damaged, or of another version ({error})") from error
-    return traces_from_minari(dataset)
+        raise InputError(f"{PREFIX}{name}: damaged, or of another version ({one_line(error, 200)})") from error
+    return traces_from_minari(dataset, reading)
 
 
-_DAMAGED = (OSError, ValueError, KeyError, TypeError, AssertionError)
+def _check_files(path: Path) -> None:
+    """Refuse a data set that reads other files, or takes more memory than its own files may."""
+    if not path.is_dir():
+        return  # Minari says so in its own words
+    given_directory(path)
+    for file in sorted(path.rglob("*.hdf5")):
+        check_hdf5(file)
+    for file in sorted(path.rglob("metadata.json")):
+        read_json(file)
 
 
-def traces_from_minari(dataset: Any) -> Traces:
+_DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError, RuntimeError, ImportError)
+
+
+def traces_from_minari(dataset: Any, reading: Reading | None = None) -> Traces:
     """The traces of an open Minari data set; an `InputError` names it if its spaces do not fit or it is damaged."""
     name = dataset.spec.dataset_id
     try:
         episodes = list(dataset.iterate_episodes())
         facts = dataset.storage.metadata.get("hvil", {})
     except _DAMAGED as error:
-        raise InputError(f"{PREFIX}{name}: damaged, or of another version ({error})") from error
+        raise InputError(f"{PREFIX}{name}: damaged, or of another version ({one_line(error, 200)})") from error
     try:
-        return _traces(episodes, dataset.observation_space, dataset.action_space, facts, dataset.storage.data_path)
+        spaces_ = (dataset.observation_space, dataset.action_space)
+        return _traces(episodes, *spaces_, facts, dataset.storage.data_path, reading)
     except InputError as error:
         raise InputError(f"{PREFIX}{name}: {error}") from error
 
@@ -133,7 +177,7 @@ def _episodes(traces: Traces, progress: Callable[[int], None] | None) -> Iterato
         yield EpisodeBuffer(
             id=index,
             observations=trace.observations,
-            actions=trace.actions.astype(np.int64),
+            actions=trace.actions.astype(np.int64) if trace.vectors is None else trace.vectors,
             rewards=np.zeros(steps),
             terminations=last,
             truncations=np.zeros(steps, np.bool_),
@@ -156,7 +200,7 @@ def _infos(annotations: Annotations | None) -> dict[str, np.ndarray] | None:
 def _facts(traces: Traces) -> dict[str, Any]:
     annotations = traces.annotations
     return {
-        "action_names": list(traces.action_names),
+        "action_names": list(traces.action_names if traces.vectors is None else traces.vector_names),
         "observation_names": list(traces.observation_names),
         "procedures": None if annotations is None else list(annotations.procedures),
         "attributes": dict(traces.attributes),
@@ -170,37 +214,39 @@ def _traces(
     action_space: gymnasium.Space[Any],
     facts: Mapping[str, Any],
     data_path: str | os.PathLike[str],
+    reading: Reading | None,
 ) -> Traces:
-    if not isinstance(action_space, spaces.Discrete):
-        raise InputError(f"the action space is {action_space}, expected Discrete")
-    first = int(action_space.start)
-    columns = [_columns(observation_space, episode.observations) for episode in episodes]
+    actions, names = _actions(action_space, [np.asarray(episode.actions) for episode in episodes])
+    vectors = actions if actions.ndim == 2 else None
     per_trace = Path(data_path) / PER_TRACE
-    return Traces.from_episodes(
-        [_of_allowed_type(observations, facts.get("observation_dtype")) for observations in columns],
-        [np.asarray(episode.actions).astype(np.int64) - first for episode in episodes],
-        action_names=facts.get("action_names") or [str(first + number) for number in range(int(action_space.n))],
-        observation_names=facts.get("observation_names") or (),
+    lengths = [len(episode.actions) for episode in episodes]
+    observed = observe(observation_space, [episode.observations for episode in episodes], reading)
+    names = tuple(facts.get("action_names") or names)
+    return Traces(
+        observations=_of_allowed_type(observed.values, facts.get("observation_dtype")),
+        actions=actions if vectors is None else np.zeros(len(vectors), dtype=np.int64),
+        offsets=np.cumsum([0, *lengths]),
+        action_names=names if vectors is None else (ACT,),
+        vectors=vectors,
+        vector_names=() if vectors is None else names,
+        observation_names=tuple(facts.get("observation_names") or ()) or observed.names,
         annotations=_annotations(episodes, facts.get("procedures")),
         metadata=read_npz(per_trace) if per_trace.is_file() else {},
         attributes=facts.get("attributes") or {},
+        reading=observed.reading,
     )
 
 
-def _columns(space: gymnasium.Space[Any], values: Any) -> np.ndarray:
-    """An array with one row a time; the parts of a Dict or Tuple space side by side, their discrete ones one-hot."""
-    if not isinstance(space, spaces.Dict | spaces.Tuple):
-        if isinstance(space, spaces.Text | spaces.Graph | spaces.Sequence):
-            raise InputError(f"observations of the space {space} cannot be used; expected numbers")
-        return np.asarray(values)
-    named = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
-    parts = []
-    for key, part in named:
-        array = _columns(part, values[key])
-        if isinstance(part, spaces.Discrete):
-            array = np.eye(int(part.n), dtype=np.float32)[array.astype(np.int64) - int(part.start)]
-        parts.append(array.reshape(len(array), -1).astype(np.float32))
-    return np.concatenate(parts, axis=1)
+def _actions(space: gymnasium.Space[Any], actions: list[np.ndarray]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The actions of all episodes, and names: of the kinds of Discrete actions, or of the numbers of Box actions."""
+    if isinstance(space, spaces.Discrete):
+        first = int(space.start)
+        names = tuple(str(first + number) for number in range(int(space.n)))
+        return np.concatenate([array.astype(np.int64) - first for array in actions]), names
+    if isinstance(space, spaces.Box):
+        flat = np.concatenate([array.reshape(len(array), -1).astype(np.float32) for array in actions])
+        return flat, tuple(str(number) for number in range(flat.shape[1]))
+    raise InputError(f"the action space is {space}, expected Discrete or Box")
 
 
 def _of_allowed_type(observations: np.ndarray, wanted: str | None) -> np.ndarray:

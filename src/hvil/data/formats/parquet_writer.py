@@ -1,6 +1,7 @@
 """Trace sets written as Parquet: one row a step, readable by any other tool; `parquet_reader` reads them back.
 
-Columns: `trace`, `step`, `action` (null in a trace's last row), `observation.NAME` (or one list `observation` if there
+Columns: `trace`, `step`, `action` (null in a trace's last row; `action.NAME` for each number of a continuous action),
+`observation.NAME` (or one list `observation` if there
 are many) and, where there are any, `stack` (list of procedure names), `kept`, `metadata.NAME` (in a trace's first row).
 
 Letters: N traces.
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Int, Shaped
 
+from hvil.data.formats.vectors import ACTION_PREFIX
 from hvil.data.traces import Annotations, Traces
 
 ROW_GROUP_ROWS = 1 << 17
@@ -57,7 +59,11 @@ def _columns(traces: Traces) -> list[str]:
 
 def _schema(traces: Traces) -> pa.Schema:
     number = pa.from_numpy_dtype(traces.observations.dtype)
-    fields = [("trace", pa.int64()), ("step", pa.int32()), ("action", pa.dictionary(pa.int32(), pa.string()))]
+    fields = [("trace", pa.int64()), ("step", pa.int32())]
+    if traces.vectors is None:
+        fields.append(("action", pa.dictionary(pa.int32(), pa.string())))
+    else:
+        fields += [(f"{ACTION_PREFIX}{name}", pa.float32()) for name in traces.vector_names]
     if _is_wide(traces):
         fields.append(("observation", pa.list_(number, int(np.prod(traces.observation_shape)))))
     else:
@@ -76,6 +82,8 @@ def _schema(traces: Traces) -> pa.Schema:
     }
     if traces.annotations is not None:
         facts["procedures"] = traces.annotations.procedures
+    if traces.reading is not None:
+        facts["reading"] = traces.reading.to_mapping()
     return pa.schema(fields, metadata={"hvil": json.dumps(facts, sort_keys=True)})
 
 
@@ -84,14 +92,11 @@ def _table(traces: Traces, first: int, last: int, schema: pa.Schema) -> pa.Table
     rows, lengths = part.row_offsets, part.lengths
     final = np.zeros(rows[-1], dtype=bool)
     final[rows[1:] - 1] = True
-    codes = np.zeros(rows[-1], dtype=np.int32)
-    codes[~final] = part.actions
     steps = np.arange(rows[-1]) - np.repeat(rows[:-1], lengths + 1)
-    names = pa.array(traces.action_names, pa.string())
     columns: list[pa.Array] = [
         pa.array(np.repeat(np.arange(first, last), lengths + 1)),
         pa.array(steps.astype(np.int32)),
-        pa.DictionaryArray.from_arrays(pa.array(codes, mask=final), names),
+        *_action_columns(part, final),
     ]
     flat = part.observations.reshape(len(part.observations), -1)
     if _is_wide(traces):
@@ -103,6 +108,16 @@ def _table(traces: Traces, first: int, last: int, schema: pa.Schema) -> pa.Table
     for values in part.metadata.values():
         columns.append(_metadata_column(values, rows))
     return pa.table(columns, schema=schema)
+
+
+def _action_columns(part: Traces, final: Bool[np.ndarray, "rows"]) -> list[pa.Array]:
+    """The kind of each action, or a column for each number of a continuous one; null in each trace's last row."""
+    if part.vectors is not None:
+        return [pa.array(np.ascontiguousarray(numbers), mask=final) for numbers in part.vector_rows().T]
+    codes = np.zeros(len(final), dtype=np.int32)
+    codes[~final] = part.actions
+    names = pa.array(part.action_names, pa.string())
+    return [pa.DictionaryArray.from_arrays(pa.array(codes, mask=final), names)]
 
 
 def _annotation_columns(annotations: Annotations, final: Bool[np.ndarray, "rows"]) -> list[pa.Array]:

@@ -8,7 +8,8 @@ column becomes an array is said in `columns`.
 Letters: N traces, S actions of all traces together (so S + N rows).
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,17 +25,30 @@ from hvil.data.formats.columns import (
     is_text,
     list_values,
     mapping_in,
-    number_columns,
     plain_values,
     refuse_gaps,
+    refuse_problems,
     shape_of,
     step_name,
     texts,
     whole_numbers,
 )
+from hvil.data.formats.observed import adapted, nanoseconds, observed_values
+from hvil.data.formats.recognition import (
+    OWN_COLUMNS,
+    Columns,
+    missing_values,
+    observation_columns,
+    recognise,
+    time_values,
+)
+from hvil.data.formats.vectors import read_vectors, vector_columns
+from hvil.data.reading import Reading
 from hvil.data.segments import segment_annotations
-from hvil.data.traces import Annotations, Traces
+from hvil.data.traces import ACT, Annotations, Traces
 from hvil.gate.errors import InputError, one_line
+
+T = TypeVar("T")
 
 MAX_ACTIONS = 1 << 16
 """The largest action number of a file that names no actions: each number up to it becomes a kind of action."""
@@ -42,83 +56,168 @@ MAX_STACK = 1000
 """The highest stack of an annotation: that of a call graph."""
 REPEATED = "repeated: the log ends with the last action"
 """The attribute `last_observation` of traces whose last observation was not logged."""
+NO_ACTION = frozenset(("NA", "N/A", "NaN", "nan", "null", "NULL", "None", "-"))
+"""Words for no action, where they stand in the last row of every trace and nowhere else."""
+TRACE_ID = "trace_id"
+"""The metadata that hold what another tool's table calls each trace."""
 
 
-class Columns(NamedTuple):
-    """Which columns of a table mean what; by default those of our own files."""
+class TableTraces(NamedTuple):
+    """The traces of a table, and where they stand in it."""
 
-    trace: str = "trace"
-    step: str = "step"
-    action: str = "action"
-    observations: tuple[str, ...] = ()
-    """Empty: `observation`, or every column that starts with `observation.`."""
-    annotation: str = "stack"
-    """Lists of procedure names from the root on, or the label of the segment that the step belongs to."""
+    traces: Traces
+    rows: Int[np.ndarray, "R"]
+    """The row of the table that each observation is from; that of a trace's last action twice, if the log ends so."""
 
 
-OWN_COLUMNS = Columns()
+def traces_from_table(table: pa.Table, columns: Columns = OWN_COLUMNS, reading: Reading | None = None) -> Traces:
+    """A trace set from a table with one row a step; `read_traces` explains the arguments."""
+    return located_traces(table, columns, reading).traces
 
 
-def traces_from_table(table: pa.Table, columns: Columns = OWN_COLUMNS) -> Traces:
-    """A trace set from a table with one row a step."""
+def located_traces(table: pa.Table, columns: Columns = OWN_COLUMNS, reading: Reading | None = None) -> TableTraces:
+    """The same, with the rows that the traces come from."""
     try:
-        return read_traces(TableReader(table.schema, table.num_rows, table.column), columns)
+        return read_traces(TableReader(table.schema, table.num_rows, table.column), columns, reading)
     except pa.ArrowException as error:
         raise InputError(f"a column does not hold what it should ({one_line(error, 200)})") from error
 
 
-def read_traces(table: TableReader, columns: Columns = OWN_COLUMNS) -> Traces:
-    """A trace set from a table that is read column by column."""
+def read_traces(table: TableReader, columns: Columns = OWN_COLUMNS, reading: Reading | None = None) -> TableTraces:
+    """A trace set from a table that is read column by column.
+
+    Args:
+        table: the table.
+        columns: which columns mean what, as far as the user says so.
+        reading: how the columns were read before, if a run has been trained on such a table; None: find out.
+    """
     if not table.rows:
         raise InputError("no rows")
-    starts = _arrange(table, columns)
+    if reading is None or not reading.columns or table.facts:
+        reading = recognise(table, columns)
+    else:
+        reading = adapted(reading, table, columns)
+    starts, ids = _arrange(table, reading)
     attributes = {str(key): str(value) for key, value in mapping_in(table.facts, "attributes").items()}
-    if not table.facts and _ends_with_action(table, columns.action, starts):
+    of_vectors = vector_columns(table, reading.action)
+    action = reading.action if of_vectors is None else of_vectors.columns[0]
+    if not table.facts and _ends_with_action(table, action, starts):
         starts = _repeat_last(table, starts)
         attributes["last_observation"] = REPEATED
     row_offsets = np.append(starts, table.rows)
     final = np.zeros(table.rows, dtype=bool)
     final[row_offsets[1:] - 1] = True
-    names, actions = _actions(table, columns.action, final, starts, "last_observation" in attributes)
-    observation_names, observations = _observations(table, columns, starts)
-    return Traces(
-        observations=observations,
-        actions=actions,
+    problems: list[str] = []
+    repeated = "last_observation" in attributes
+    vectors = None
+    if of_vectors is None:
+        actions = _unless_wrong(problems, lambda: _actions(table, reading.action, final, starts, repeated))
+    else:
+        vectors = _unless_wrong(problems, lambda: read_vectors(table, of_vectors, final, starts, repeated))
+        actions = (ACT,), np.zeros(int((~final).sum()), dtype=np.int64)
+    observed = _unless_wrong(problems, lambda: _observations(table, reading, starts))
+    annotations = _unless_wrong(problems, lambda: _annotations(table, reading.annotation, final, starts))
+    metadata = _unless_wrong(problems, lambda: _metadata(table, starts))
+    refuse_problems(problems, ())
+    assert actions is not None
+    assert observed is not None
+    assert metadata is not None
+    if not table.facts:
+        metadata = {TRACE_ID: ids, **metadata}
+    traces = Traces(
+        observations=observed[1],
+        actions=actions[1],
         offsets=row_offsets - np.arange(len(row_offsets)),
-        action_names=names,
-        observation_names=observation_names,
-        annotations=_annotations(table, columns.annotation, final, starts),
-        metadata=_metadata(table, starts),
+        action_names=actions[0],
+        vectors=vectors,
+        vector_names=() if of_vectors is None else of_vectors.names,
+        observation_names=observed[0],
+        annotations=annotations,
+        metadata=metadata,
         attributes=attributes,
+        reading=_stated_reading(table) if table.facts else None if is_whole(table, reading) else reading,
     )
+    rows = np.arange(table.rows) if table.order is None else table.order.to_numpy()
+    return TableTraces(traces=traces, rows=rows)
 
 
-def _arrange(table: TableReader, columns: Columns) -> Int[np.ndarray, "N"]:
-    """Set the table's order: a trace's rows together, by their steps. Return the row at which each trace starts."""
-    trace = decoded(table.column(columns.trace))
-    missing = pc.is_null(trace, nan_is_null=True).to_numpy()
-    if missing.any():
-        raise InputError(f"row {int(np.argmax(missing))}: no value in the column {columns.trace!r}")
+def _stated_reading(table: TableReader) -> Reading | None:
+    """The reading that a file of our own was made with, if it was made from another tool's table."""
+    stated = table.facts.get("reading")
+    return None if stated is None else Reading.from_mapping(stated, "the reading in its 'hvil' metadata")
+
+
+def _unless_wrong(problems: list[str], read: Callable[[], T]) -> T | None:
+    """What is read; None if it is wrong, and then the problem is among the others."""
+    try:
+        return read()
+    except InputError as error:
+        problems.append(str(error))
+        return None
+
+
+def _arrange(table: TableReader, reading: Reading) -> tuple[Int[np.ndarray, "N"], Shaped[np.ndarray, "N"]]:
+    """Set the table's order: a trace's rows together, by their steps. Return where each trace starts, and its name."""
+    trace = _trace_column(table, reading.trace)
     starts = _starts(trace)
     grouped = len(starts) == len(pc.unique(trace))
-    if columns.step not in table.names:
+    if not reading.step:
         if not grouped:
-            raise InputError(f"the rows of a trace do not stand together, and there is no column {columns.step!r}")
-        return starts
-    step = table.column(columns.step)
-    if step.null_count:
-        raise InputError(f"row {int(np.argmax(step.is_null().to_numpy()))}: no value in the column {columns.step!r}")
-    steps = whole_numbers(step, columns.step, 0)
-    if grouped and _unsorted(starts, steps) is None:
-        return starts
+            raise InputError(
+                "the rows of a trace do not stand together, and no column orders them; name one with --step-column"
+            )
+        return starts, _names(trace, starts)
+    steps = step_values(table.column(reading.step), reading.step)
+    is_order = steps.dtype.kind == "i" and not pa.types.is_temporal(table.column(reading.step).type)
+    if grouped and _unsorted(starts, steps, is_order) is None:
+        return starts, _names(trace, starts)
     keys = pa.table({"trace": trace, "step": steps})
     table.order = pc.sort_indices(keys, sort_keys=[("trace", "ascending"), ("step", "ascending")])
-    starts = _starts(trace.take(table.order))
-    twice = _unsorted(starts, steps[table.order.to_numpy()])
+    ordered = trace.take(table.order)
+    starts = _starts(ordered)
+    twice = _unsorted(starts, steps[table.order.to_numpy()], is_order)
     if twice is not None:
         row = table.order[twice].as_py()
-        raise InputError(f"trace {trace[row].as_py()!r} has the step {steps[row]} twice")
-    return starts
+        raise InputError(
+            f"trace {trace[row].as_py()!r} has the step {steps[row]} twice; --step-column names the column that orders"
+        )
+    return starts, _names(ordered, starts)
+
+
+def _trace_column(table: TableReader, names: Sequence[str]) -> pa.ChunkedArray:
+    """What tells the traces apart: a column, or the texts of several."""
+    columns = []
+    for name in names:
+        column = decoded(table.column(name))
+        missing = missing_values(column)
+        if missing.any():
+            raise InputError(f"row {int(np.argmax(missing))}: no value in the column {name!r} (--trace-column)")
+        columns.append(column)
+    if len(columns) == 1:
+        return columns[0]
+    return pc.binary_join_element_wise(*(column.cast(pa.string()) for column in columns), "/")
+
+
+def _names(trace: pa.ChunkedArray, starts: Int[np.ndarray, "N"]) -> Shaped[np.ndarray, "N"]:
+    """What each trace is called."""
+    values = trace.take(pa.array(starts))
+    return np.array([str(value) for value in values.to_pylist()], dtype=np.str_)
+
+
+def step_values(column: pa.ChunkedArray, name: str) -> Shaped[np.ndarray, "rows"]:
+    """Numbers that order the rows: whole numbers as they are, times in nanoseconds, other numbers as floats."""
+    column = decoded(column)
+    missing = missing_values(column)
+    if missing.any():
+        raise InputError(f"row {int(np.argmax(missing))}: no value in the column {name!r} (--step-column)")
+    times = time_values(column) if is_text(column.type) else column
+    if times is None:
+        raise InputError(f"the column {name!r} holds {column.type}, expected whole numbers or times (--step-column)")
+    if pa.types.is_temporal(times.type):
+        return nanoseconds(times)
+    if pa.types.is_floating(times.type) and not pc.all(pc.equal(pc.floor(times), times)).as_py():
+        return np.asarray(times.to_numpy(), dtype=np.float64)
+    return whole_numbers(times, name, 0)
 
 
 def _starts(trace: pa.ChunkedArray) -> Int[np.ndarray, "N"]:
@@ -127,10 +226,10 @@ def _starts(trace: pa.ChunkedArray) -> Int[np.ndarray, "N"]:
     return np.concatenate([[0], np.flatnonzero(change.to_numpy()) + 1])
 
 
-def _unsorted(starts: Int[np.ndarray, "N"], steps: Int[np.ndarray, "rows"]) -> int | None:
-    """The first row whose step is not larger than that of the row before in the same trace; None if there is none."""
+def _unsorted(starts: Int[np.ndarray, "N"], steps: Shaped[np.ndarray, "rows"], strictly: bool) -> int | None:
+    """The first row whose step does not come after that of the row before in the same trace; None if there is none."""
     falls = np.zeros(len(steps), dtype=bool)
-    falls[1:] = steps[1:] <= steps[:-1]
+    falls[1:] = steps[1:] <= steps[:-1] if strictly else steps[1:] < steps[:-1]
     falls[starts] = False
     return int(np.argmax(falls)) if falls.any() else None
 
@@ -138,7 +237,22 @@ def _unsorted(starts: Int[np.ndarray, "N"], steps: Int[np.ndarray, "rows"]) -> i
 def _ends_with_action(table: TableReader, name: str, starts: Int[np.ndarray, "N"]) -> bool:
     """Whether every trace has an action in its last row, so that the observation after it was not logged."""
     last = np.append(starts[1:], table.rows) - 1
-    return not pc.is_null(table.column(name), nan_is_null=True).to_numpy()[last].any()
+    return not _no_action(table, name, last)[last].any()
+
+
+def _no_action(table: TableReader, name: str, last: Int[np.ndarray, "N"]) -> Bool[np.ndarray, "rows"]:
+    """Which rows have no action. An empty text is none, except in our own files, which have null for it."""
+    column = table.column(name)
+    missing = np.asarray(pc.is_null(column, nan_is_null=True).to_numpy())
+    if table.facts or not is_text(column.type):
+        return missing
+    missing = missing | np.asarray(pc.equal(decoded(column), "").fill_null(True).to_numpy())
+    words = decoded(column).take(pa.array(last))
+    if not missing[last].any() and len(pc.unique(words)) == 1 and words[0].as_py() in NO_ACTION:
+        marked = np.asarray(pc.equal(decoded(column), words[0]).fill_null(False).to_numpy())
+        if marked.sum() == len(last):
+            return np.asarray(missing | marked)
+    return np.asarray(missing)
 
 
 def _repeat_last(table: TableReader, starts: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
@@ -155,10 +269,10 @@ def _actions(
 ) -> tuple[tuple[str, ...], Int[np.ndarray, "S"]]:
     """Action names, and the actions of all rows but each trace's last."""
     column = table.column(name)
-    missing = pc.is_null(column, nan_is_null=True).to_numpy()
+    missing = _no_action(table, name, np.flatnonzero(final))
     if (missing & ~final).any():
         where = step_name(starts, int(np.argmax(missing & ~final)))
-        raise InputError(f"{where}: no action, and it is not the trace's last row")
+        raise InputError(f"{where}: no action in the column {name!r}, and it is not the trace's last row")
     if (~missing & final).any() and not repeated:
         where = step_name(starts, int(np.argmax(~missing & final)))
         raise InputError(f"{where}: the last row of a trace holds the last observation and must have no action")
@@ -171,7 +285,8 @@ def _actions(
         return stated_names or tuple(str(number) for number in range(largest + 1)), numbers
     text = as_dictionary(column)
     used = pc.unique(decoded(pc.unique(text))).to_pylist()
-    names = stated_names or tuple(sorted(value for value in used if value is not None))
+    kept = set(pc.unique(decoded(text).filter(pa.array(~missing))).to_pylist())
+    names = stated_names or tuple(sorted(value for value in used if value in kept))
     codes = codes_in(text, names)
     unknown = (codes < 0) & ~missing
     if unknown.any():
@@ -181,42 +296,38 @@ def _actions(
 
 
 def _observations(
-    table: TableReader, columns: Columns, starts: Int[np.ndarray, "N"]
+    table: TableReader, reading: Reading, starts: Int[np.ndarray, "N"]
 ) -> tuple[tuple[str, ...], Shaped[np.ndarray, "rows ..."]]:
     """Observation names (none for lists), and the observations of all rows."""
-    column_names = columns.observations or _observation_columns(table)
-    names: tuple[str, ...] = ()
-    first_name = column_names[0]
-    first = table.column(first_name)
-    if len(column_names) == 1 and is_list(first.type):
-        refuse_gaps(first, first_name, starts)
-        values = list_values(first, first_name)
+    if is_whole(table, reading):
+        name = reading.columns[0].name
+        column = table.column(name)
+        refuse_gaps(column, name, starts)
+        names: tuple[str, ...] = ()
+        values = list_values(column, name)
         if values.dtype.kind == "U":
-            raise InputError(f"the column {first_name!r} holds text, expected numbers")
+            raise InputError(f"the column {name!r} holds text, expected numbers")
     else:
-        names = tuple(name.removeprefix("observation.") for name in column_names)
-        values = number_columns(table, column_names, starts)
-    if columns.observations:
-        return names, values
+        names, values = reading.names, observed_values(table, reading, starts)
+    if any(column.name not in observation_columns(table) for column in reading.columns):
+        return names, values  # columns that the user named have another meaning than those that the file speaks of
     stated_names = texts(table.facts.get("observation_names"))
+    if stated_names is None:
+        return names, values.reshape(len(values), *shape_of(table.facts.get("observation_shape"), values.shape[1]))
     shape = shape_of(table.facts.get("observation_shape"), values.shape[1])
-    return names if stated_names is None else stated_names, values.reshape(len(values), *shape)
+    return stated_names, values.reshape(len(values), *shape)
 
 
-def _observation_columns(table: TableReader) -> tuple[str, ...]:
-    if "observation" in table.names:
-        return ("observation",)
-    names = tuple(name for name in table.names if name.startswith("observation."))
-    if not names:
-        raise InputError(f"no observation columns; there are {', '.join(table.names)}")
-    return names
+def is_whole(table: TableReader, reading: Reading) -> bool:
+    """Whether one column of lists holds the whole observation."""
+    return len(reading.columns) == 1 and is_list(table.column(reading.columns[0].name).type)
 
 
 def _annotations(
     table: TableReader, name: str, final: Bool[np.ndarray, "rows"], starts: Int[np.ndarray, "N"]
 ) -> Annotations | None:
     """Annotations from labels of segments or from stacks; none if the table has neither."""
-    if name not in table.names and name == OWN_COLUMNS.annotation:
+    if not name:
         return None
     column = table.column(name)
     if is_text(column.type):
@@ -233,7 +344,7 @@ def _stack_annotations(
     table: TableReader, name: str, column: pa.ChunkedArray, final: Bool[np.ndarray, "rows"]
 ) -> Annotations:
     """Annotations from a column with lists of procedure names, the root first."""
-    entries = pc.list_flatten(column).cast(pa.string()).dictionary_encode()
+    entries = as_dictionary(pc.list_flatten(column))
     used = decoded(pc.unique(entries)).to_pylist()
     procedures = texts(table.facts.get("procedures")) or tuple(entry for entry in used if entry is not None)
     codes = codes_in(entries, procedures)
