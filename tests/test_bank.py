@@ -39,11 +39,12 @@ def test_gradients_of_perceptrons_pass_a_finite_difference_check(counter: str) -
     check_gradients(MlpBank(3, WIDTH, 6, frame), torch.randn(5, WIDTH))
 
 
+@pytest.mark.parametrize("early", [False, True])
 @pytest.mark.parametrize("shape", [(16, 16), (17, 16, 3), (28 * 28 + 10,)])
-def test_gradients_of_convnets_pass_a_finite_difference_check(shape: tuple[int, ...]) -> None:
+def test_gradients_of_convnets_pass_a_finite_difference_check(shape: tuple[int, ...], early: bool) -> None:
     torch.manual_seed(0)
     frame = FrameInputs(counter=counter_inputs("raw"), last=True, choices=CHOICES)
-    bank = ModuleBank([ConvNetWithNumbers(shape, frame.width, CHOICES) for _ in range(3)], frame)
+    bank = ModuleBank([ConvNetWithNumbers(shape, frame.width, CHOICES, early) for _ in range(3)], frame)
     check_gradients(bank, torch.randn(5, int(np.prod(shape))))
 
 

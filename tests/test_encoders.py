@@ -66,7 +66,7 @@ def test_every_learner_trains_with_it(traces: Traces, model: str, tmp_path: Path
 
 
 def test_an_unknown_or_unfit_encoder_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match="'waves': no such encoder; expected mlp, convnet, wave"):
+    with pytest.raises(InputError, match="'waves': no such encoder; expected mlp, convnet, convnet-early, wave"):
         make_learner(GRAPHS["tree"], network="waves")
     ENCODERS.register("widthless", lambda shape: nn.Identity())
     with pytest.raises(InputError, match=r"network widthless: the encoder must be .* `width`"):

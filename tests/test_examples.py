@@ -7,16 +7,35 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+import hvil
 
-@pytest.fixture(scope="module")
-def future() -> ModuleType:
-    path = Path(__file__).parents[1] / "examples" / "future.py"
-    spec = importlib.util.spec_from_file_location("future_example", path)
+
+def example(name: str) -> ModuleType:
+    """The script of this name as a module."""
+    path = Path(__file__).parents[1] / "examples" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"{name}_example", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def future() -> ModuleType:
+    return example("future")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cliff", "crossing", "parcels"])
+def test_logs_without_hierarchy_are_learned_and_said_to_have_none(name: str) -> None:
+    log = example("flat_logs").LOGS[name]
+    run = hvil.fit(log(80, 0), updates=600)
+    explanation = run.explain()
+    assert (explanation.no_hierarchy or "").startswith("no hierarchy: one procedure ")
+    assert not run.program.wrong(log(100, 10_000)).any()
+    if name == "cliff":
+        assert "cell in (11, 23, 35)" in explanation.source
 
 
 def test_in_the_task_of_intent_only_the_last_action_shows_the_procedure(future: ModuleType) -> None:
@@ -46,6 +65,18 @@ def test_the_long_bubble_sort_is_two_cells_of_the_papers_figure() -> None:
     from hvil.experiments.experiment_files import find_experiment
 
     path = Path(__file__).parents[1] / "examples" / "bubblesort_long.toml"
-    cells = find_experiment(str(path)).cells().values()
+    cells = find_experiment(str(path), trust=True).cells().values()
     paper = find_experiment("bubblesort").preset("paper").cells()
     assert {cell.key for cell in cells} == {paper["bubble sort", "HVIL", 30, run].key for run in (0, 1)}
+
+
+def test_the_close_up_shows_the_kind_that_decides_the_side() -> None:
+    close_up = example("close_up")
+    plain, shuffled = (close_up.demonstrations(60, 3, 0.0, shuffled=shuffled) for shuffled in (False, True))
+    np.testing.assert_array_equal(plain.observations[0::2], shuffled.observations[0::2])
+    kinds = [traces.observations[1::2, close_up.FEATURES :].argmax(axis=1) for traces in (plain, shuffled)]
+    np.testing.assert_array_equal(kinds[0] % 2, plain.actions)
+    assert (kinds[1] != kinds[0]).any()
+    assert sorted(kinds[0]) == sorted(kinds[1])
+    records = [{"model": model, "run": run, "error": 0.1 * run} for run in (1, 2) for model in close_up.MODELS]
+    assert "| procedures with effects | 15.0%" in close_up.table(records)

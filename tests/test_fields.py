@@ -15,7 +15,7 @@ from hvil.gate.errors import InputError
 from hvil.learners.config import Config
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.networks.bank import MlpBank
-from hvil.learners.networks.fields import fields_of, fields_read, shrink_fields
+from hvil.learners.networks.fields import fields_ignored, fields_of, fields_read, shrink_fields
 from hvil.learners.settings import HvilSettings
 
 
@@ -47,6 +47,18 @@ def test_a_column_of_ones_own_data_is_one_field_however_it_is_encoded() -> None:
     config = Config.of(traces, "chain:1", HvilSettings(hidden=4, context=3), inputs=suitable_inputs(traces))
     learner = HvilLearner(config)
     assert fields_of(config, bank_of(learner)).names[:3] == traces.observation_names
+
+
+def test_what_a_procedure_ignores_has_weight_zero_in_every_column() -> None:
+    learner = learner_of("bubblesort")
+    bank, graph = bank_of(learner), learner.config.graph
+    assert set(fields_ignored(learner.config, bank).values()) == {()}
+    with torch.no_grad():
+        bank.weight1[graph.procedures.index("bstep"), :10] = 0  # all of value1
+        bank.weight1[graph.procedures.index("reset"), :9] = 0  # nearly all of it
+    ignored = fields_ignored(learner.config, bank)
+    assert ignored.pop("bstep") == ("value1",)
+    assert set(ignored.values()) == {()}
 
 
 def test_the_proximal_step_is_the_minimiser_of_its_problem() -> None:

@@ -75,6 +75,13 @@ def test_every_option_equals_the_naive_twin(options: dict[str, Any]) -> None:
     assert_equals_naive_twin(make_learner(graph, **options), make_traces(graph, random_sequences(graph, [4, 2])))
 
 
+def test_the_price_of_curvature_equals_the_naive_twin() -> None:
+    graph = GRAPHS["recursive"]
+    names = ("cell=2", "cell=1", "wall", "cell=3", "cell=4")
+    learner = make_learner(graph, (len(names),), names=names, curvature_price=0.7)
+    assert_equals_naive_twin(learner, make_traces(graph, random_sequences(graph, [4, 2]), shape=(len(names),)))
+
+
 @pytest.mark.parametrize("estimator", ESTIMATORS.names())
 @pytest.mark.parametrize("annotated", [0.5, 1.0])
 def test_annotated_traces_equal_the_naive_twin(annotated: float, estimator: str) -> None:
@@ -83,10 +90,12 @@ def test_annotated_traces_equal_the_naive_twin(annotated: float, estimator: str)
     assert_equals_naive_twin(make_learner(graph, annotations="use", estimator=estimator), traces)
 
 
-@pytest.mark.parametrize("encoder", ["separate", "shared"])
-def test_images_equal_the_naive_twin(encoder: str) -> None:
+@pytest.mark.parametrize(
+    ("network", "encoder"), [("convnet", "separate"), ("convnet", "shared"), ("convnet-early", "separate")]
+)
+def test_images_equal_the_naive_twin(network: str, encoder: str) -> None:
     graph, shape = GRAPHS["tree"], (16, 16)
-    learner = make_learner(graph, shape, network="convnet", encoder=encoder)
+    learner = make_learner(graph, shape, network=network, encoder=encoder)
     pixels = make_traces(graph, [[0, 1], [1]], shape=shape)
     traces = Traces(
         (np.abs(pixels.observations) * 80).clip(0, 255).astype(np.uint8),

@@ -155,12 +155,21 @@ def test_convnet_has_the_layers_of_the_paper_and_reads_mnist_observations():
     assert model.loss(traces, np.random.default_rng(0), 0).total.isfinite()
 
 
+def test_numbers_beside_an_image_join_before_the_50_units_on_request():
+    traces = find_task("mnist-parity:0.7").demonstrations(5, 0)
+    convnet = learner(LstmLearner, traces, network="convnet-early", units=64).encoder.network
+    assert tuple(convnet.features.weight.shape) == (50, 320 + 10 + 3)
+    assert tuple(convnet.output.weight.shape) == (64, 50)
+
+
+@pytest.mark.parametrize("early", [False, True])
 @pytest.mark.parametrize("blank", [[], [0], [1, 3], [0, 1, 2, 3]])
-def test_convnet_gives_blank_images_among_others_the_outputs_they_have_alone(blank: list[int]) -> None:
+def test_convnet_gives_equal_images_the_outputs_they_have_alone(blank: list[int], early: bool) -> None:
     torch.manual_seed(0)
-    network = ConvNet(image_layout((16, 16)), 2, 3)
+    network = ConvNet(image_layout((16, 16)), 2, 3, early)
     images, numbers = torch.randn(4, 1, 16, 16), torch.randn(4, 2)
     images[blank] = 0
+    images[1] = images[2]
     together = network(images, numbers)
     alone = torch.cat([network(images[row : row + 1], numbers[row : row + 1]) for row in range(4)])
     torch.testing.assert_close(together, alone)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hvil.data.effect_fields import EffectField
 from hvil.data.traces import Annotations, Traces
 from hvil.learners.config import Config
 from hvil.learners.hvil import HvilLearner
@@ -40,11 +41,18 @@ GRAPHS: dict[str, CallGraph] = {
 """Trees and cycles; the last has a root that only calls, and a procedure that can do nothing."""
 
 
-def make_learner(graph: CallGraph, shape: tuple[int, ...] = (WIDTH,), seed: int = 0, **settings: Any) -> HvilLearner:
+def make_learner(
+    graph: CallGraph,
+    shape: tuple[int, ...] = (WIDTH,),
+    seed: int = 0,
+    names: tuple[str, ...] = (),
+    effect_fields: tuple[EffectField, ...] = (),
+    **settings: Any,
+) -> HvilLearner:
     """A small learner whose weights are large enough for distributions that are far from uniform."""
     torch.manual_seed(seed)
     model = HvilSettings(**{"hidden": 5, "context": 3, **settings})
-    learner = HvilLearner(Config(graph.action_names, (), shape, graph, model))
+    learner = HvilLearner(Config(graph.action_names, names, shape, graph, model, effect_fields=effect_fields))
     with torch.no_grad():
         for parameter in learner.parameters():
             parameter *= 2

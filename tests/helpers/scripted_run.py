@@ -60,7 +60,7 @@ class ScriptedPolicy(ProcedurePolicy):
             self._said[row.tobytes(), frame] = choice
         return np.array(choices)
 
-    def probabilities(self, features: np.ndarray, tops: Tops) -> np.ndarray:
+    def step_probabilities(self, features: np.ndarray, tops: Tops) -> np.ndarray:
         """0.9 for what was said last in the same situation; the rest is shared."""
         possible = self.network.possible(tops.procedure, tops.counter, tops.depth)
         shared = np.where(possible, 0.1 / np.maximum(1, possible.sum(axis=1, keepdims=True) - 1), np.nan)

@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hvil.data.annotations import Annotations
-from hvil.data.traces import OBSERVATION_DTYPES, Traces
+from hvil.data.arrays import OBSERVATION_DTYPES
+from hvil.data.traces import Traces
 from hvil.machine.callgraph import CallGraph
 
 ACTIONS = ("a", "b", "c")

@@ -10,13 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hvil.data.action_scale import ActionScale
+from hvil.data.effect_fields import EffectField, effect_fields, effect_fields_from_mapping
 from hvil.data.inputs import Inputs
+from hvil.data.matching import matched
+from hvil.data.reading import ObservationReader, Reading
 from hvil.data.settings import DataSettings
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.gate.settings import from_mapping, setting_names, to_mapping
 from hvil.learners.registry import LEARNERS
-from hvil.learners.settings import HvilSettings, LearnerSettings, TrainingSettings
+from hvil.learners.settings import HvilSettings, LearnerSettings, ProcedureSettings, TrainingSettings
 from hvil.machine.arrays import check_annotations
 from hvil.machine.callgraph import CallGraph, call_graph
 
@@ -39,6 +43,12 @@ class Config:
     data: DataSettings = field(default_factory=DataSettings)
     inputs: Inputs | None = None
     """How observations are given to the networks; None: as they are."""
+    reading: Reading | None = None
+    """How the columns of a table became observations; None if they were numbers from the start."""
+    effect_fields: tuple[EffectField, ...] = ()
+    """What the effects of procedures are about; none if they have no weight."""
+    actions: ActionScale | None = None
+    """The numbers of continuous actions; None for discrete actions."""
 
     @staticmethod
     def of(
@@ -64,6 +74,9 @@ class Config:
             task=traces.attributes.get("task"),
             data=data or DataSettings(),
             inputs=inputs,
+            reading=traces.reading,
+            actions=ActionScale.of(traces),
+            effect_fields=_effect_fields(traces, inputs, model),
         )
 
     @property
@@ -76,11 +89,27 @@ class Config:
         """How many numbers the networks see of an observation."""
         return math.prod(self.observation_shape) if self.inputs is None else self.inputs.width
 
+    @property
+    def reader(self) -> ObservationReader:
+        """What turns the observations that a policy is given into numbers."""
+        return ObservationReader(math.prod(self.observation_shape), self.observation_names, self.reading)
+
+    def matched(self, traces: Traces, where: str = "the traces") -> Traces:
+        """The traces in the model's own numbering; those that do not fit are an `InputError`."""
+        fitting = matched(traces, self.action_names, self.observation_names, self.reading, where)
+        self.check(fitting, where)
+        return fitting
+
     def check(self, traces: Traces, where: str = "the traces") -> None:
         """Reject traces whose actions or observations are not the model's."""
         if traces.action_names != self.action_names:
             raise InputError(
                 f"{where}: actions {', '.join(traces.action_names)}; the model has {', '.join(self.action_names)}"
+            )
+        own, theirs = (() if self.actions is None else self.actions.names), traces.vector_names
+        if own != theirs:
+            raise InputError(
+                f"{where}: {_of_numbers(theirs)}; the model has {_of_numbers(own)}",
             )
         if traces.observation_shape != self.observation_shape:
             raise InputError(
@@ -118,6 +147,9 @@ class Config:
             "training": to_mapping(self.training),
             "data": to_mapping(self.data),
             **({} if self.inputs is None else {"inputs": self.inputs.to_mapping()}),
+            **({} if self.reading is None else {"reading": self.reading.to_mapping()}),
+            **({} if self.actions is None else {"actions": self.actions.to_mapping()}),
+            **({"effect_fields": [field.to_mapping() for field in self.effect_fields]} if self.effect_fields else {}),
         }
 
     @staticmethod
@@ -137,9 +169,12 @@ class Config:
             inputs = Inputs.from_mapping(value["inputs"], f"{where}: inputs")
             if len(inputs.values) != math.prod(shape):
                 raise InputError(f"{where}: inputs of {len(inputs.values)} columns for observations of shape {shape}")
+        observation_names = _texts(value, "observation_names", where)
+        actions = ActionScale.from_mapping(value["actions"], f"{where}: actions") if "actions" in value else None
+        width = math.prod(shape) if inputs is None else inputs.width
         return Config(
             action_names=names,
-            observation_names=_texts(value, "observation_names", where),
+            observation_names=observation_names,
             observation_shape=tuple(shape),
             graph=_graph(value.get("call_graph"), names, where),
             model=_model(value, where),
@@ -147,7 +182,24 @@ class Config:
             task=task,
             data=from_mapping(DataSettings, value.get("data", {}), f"{where}: data"),
             inputs=inputs,
+            reading=_reading(value.get("reading"), observation_names, where),
+            actions=actions,
+            effect_fields=effect_fields_from_mapping(value.get("effect_fields", []), width, f"{where}: effect_fields"),
         )
+
+
+def _of_numbers(names: tuple[str, ...]) -> str:
+    """What actions are, in words."""
+    return f"continuous actions {', '.join(names)}" if names else "discrete actions"
+
+
+def _reading(value: Any, observation_names: tuple[str, ...], where: str) -> Reading | None:
+    if value is None:
+        return None
+    reading = Reading.from_mapping(value, f"{where}: reading")
+    if reading.names != observation_names:
+        raise InputError(f"{where}: the reading gives {', '.join(reading.names)}, which are not the observation_names")
+    return reading
 
 
 def _model(value: Mapping[str, Any], where: str) -> LearnerSettings:
@@ -182,13 +234,23 @@ def _of_format_1(settings: Any, where: str) -> tuple[Any, dict[str, Any]]:
     return name, values
 
 
+def _effect_fields(traces: Traces, inputs: Inputs | None, model: LearnerSettings | None) -> tuple[EffectField, ...]:
+    """What the effects of procedures are about, if the settings give them a weight."""
+    weighs = isinstance(model, ProcedureSettings) and model.effects > 0
+    return effect_fields(traces, inputs, model.network) if weighs and model is not None else ()
+
+
 def _decisive(config: Config) -> dict[str, Any]:
     """Every setting that decides the weights. How long and how often to look do not: a run may be prolonged."""
     mapping = config.to_mapping()
     del mapping["data"]
-    mapping.pop("inputs", None)  # follow from the data, which is compared on its own
+    for name in ("inputs", "actions", "reading", "effect_fields"):  # follow from the data, which is compared on its own
+        mapping.pop(name, None)
     settings, training = mapping.pop("model"), mapping.pop("training")
     flat: dict[str, Any] = mapping | settings | training
+    if config.actions is None:  # without continuous actions, nothing reads their settings
+        for name in ("action_mean", "action_noise"):
+            flat.pop(name, None)
     for name in ("updates", "evaluate_every", "checkpoint_every", *(() if flat["patience"] else ("patience",))):
         del flat[name]
     return flat

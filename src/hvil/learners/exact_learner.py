@@ -19,11 +19,12 @@ from hvil.learners.exact.cost import Limits
 from hvil.learners.exact.objective import evaluated, exact_metrics, exact_objective, limits_of
 from hvil.learners.exact.step_table import StepTable
 from hvil.learners.learner import InferredSteps, Loss
+from hvil.learners.networks.curvature import bends
 from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.networks.runner import ProcedurePolicy
 from hvil.learners.networks.simplicity import (
     description_length,
-    input_sparsity,
+    input_price,
     priced_fields,
     prune,
     refuse_sparsity_without_columns,
@@ -48,6 +49,7 @@ class ExactLearner(nn.Module):
         self.policy_network = PolicyNetwork(config)
         refuse_sparsity_without_columns(self.policy_network, config)
         self.fields = priced_fields(self.policy_network, config)
+        self.bends = bends(config)
         self.limits = limits_of(config)
 
     def loss(self, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
@@ -55,8 +57,7 @@ class ExactLearner(nn.Module):
         weight = self.config.model.entropy_weight_at(update)
         objective = exact_objective(self.policy_network, traces, self.config, weight)
         total = objective.loss
-        if self.config.model.input_sparsity:
-            total = total + self.config.model.input_sparsity * input_sparsity(self.policy_network)
+        total = total + input_price(self.policy_network, self.config.model, self.bends)
         return Loss(total=total / len(traces), metrics=exact_metrics(objective, traces, weight))
 
     def merit(self, traces: Traces, update: int) -> float:
@@ -85,6 +86,17 @@ class ExactLearner(nn.Module):
     def evaluated(self, traces: Traces) -> tuple[StepTable, Float[Tensor, "R U"]]:
         """The steps that call structures of the traces visit, and the policy's log-probabilities on them."""
         return evaluated(self.policy_network, traces, self.config, self.limits)
+
+    def log_density(self, traces: Traces) -> float:
+        """The log-likelihood of traces with continuous actions, in the data's units, summed over them."""
+        scale = self.config.actions
+        volume = 0.0 if scale is None else scale.log_volume * len(traces.actions)
+        total = 0.0
+        for trace in traces:  # one at a time, as in `infer_exactly`
+            with torch.no_grad():
+                table, log_probs = evaluated(self.policy_network, trace, self.config, self.limits)
+            total += float(exact.log_likelihood(table, log_probs).sum())
+        return total - volume
 
     def infer(self, traces: Traces, rng: np.random.Generator | None = None) -> InferredSteps:
         """The call structure of each trace: the most likely one, or with a generator one from the posterior."""

@@ -24,13 +24,14 @@ from hvil.learners.exact import inference
 from hvil.learners.exact.objective import exact_metrics, exact_objective
 from hvil.learners.learner import InferredSteps, Loss, Start
 from hvil.learners.networks.batch import Batch, prepare
+from hvil.learners.networks.curvature import bends
 from hvil.learners.networks.dispatch import can_compile
 from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.networks.posterior import PosteriorNetwork, Uniforms
 from hvil.learners.networks.runner import ProcedurePolicy
 from hvil.learners.networks.simplicity import (
     description_length,
-    input_sparsity,
+    input_price,
     priced_fields,
     prune,
     refuse_sparsity_without_columns,
@@ -58,6 +59,7 @@ class HvilLearner(nn.Module):
         if config.model.exact_start and config.model.uses_annotations:
             raise InputError("an exact start sums over all call structures and cannot use annotations")
         self.fields = priced_fields(self.policy_network, config)
+        self.bends = bends(config)
         ESTIMATORS[config.model.estimator]  # an unknown name is refused here
 
     @property
@@ -80,8 +82,7 @@ class HvilLearner(nn.Module):
         weight = self.config.model.entropy_weight_at(update)
         steps, objective = self._objective(batch, context, uniforms, weight, path)
         total = objective.loss / samples
-        if self.config.model.input_sparsity:
-            total = total + self.config.model.input_sparsity * input_sparsity(self.policy_network)
+        total = total + input_price(self.policy_network, self.config.model, self.bends)
         walks = len(traces) * samples
         metrics = {
             "elbo": -objective.kl / walks,
@@ -174,9 +175,11 @@ class HvilLearner(nn.Module):
     def elbo(self, traces: Traces, rng: np.random.Generator) -> float:
         """An estimate of the ELBO, summed over the traces: one sampled call structure each, the divergence analytic.
 
-        It is one only if no step comes from an annotation.
+        It is one only if no step comes from an annotation. Densities of continuous actions are in the data's units.
         """
-        return -float(self.terms(traces, rng)[1].kl.sum())
+        scale = self.config.actions
+        volume = 0.0 if scale is None else scale.log_volume * len(traces.actions)
+        return -float(self.terms(traces, rng)[1].kl.sum()) - volume
 
     def infer(self, traces: Traces, rng: np.random.Generator | None = None) -> InferredSteps:
         """The call structure of each trace: sampled from the posterior, or its most likely step at each turn."""

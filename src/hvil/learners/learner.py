@@ -2,7 +2,7 @@
 
 A learner is also a `torch.nn.Module`. The learners themselves are the other modules of this room.
 
-Letters: N traces, S steps.
+Letters: N traces, S steps or actions, A numbers of a continuous action.
 """
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Num
 
 from hvil.data.traces import Traces
+from hvil.learners.config import Config
 from hvil.machine.steps import Steps
 
 
@@ -33,7 +34,10 @@ class Policy(Protocol):
         """Begin new episodes: `None` for one environment with single observations, a count for a batch."""
 
     def act(self, observation: Num[np.ndarray, "..."], greedy: bool = True) -> Any:
-        """The next action (an int, or one for each environment); the number of actions stands for ∅, the end."""
+        """The next action (an int, or one for each environment); the number of actions stands for ∅, the end.
+
+        A continuous action is a vector, or one for each environment; NaN stands for ∅.
+        """
 
     def wrong(self, traces: Traces) -> Bool[np.ndarray, "N"]:
         """Whether the greedy policy, run along each teacher trace, takes at least one wrong action (∅ included)."""
@@ -48,6 +52,14 @@ class Learner(Protocol):
 
     def policy(self) -> Policy:
         """The current policy; it shares the weights and must not be used while they change."""
+
+
+@runtime_checkable
+class ActsInVectors(Protocol):
+    """A policy whose actions may be continuous."""
+
+    def vectors_along(self, traces: Traces) -> Float[np.ndarray, "S A"]:
+        """The continuous actions of the greedy policy along each teacher trace; NaN once it has ended."""
 
 
 class InferredSteps(NamedTuple):
@@ -75,11 +87,26 @@ class HasLikelihood(Protocol):
 
 
 @runtime_checkable
+class Configured(Protocol):
+    """A learner that keeps the configuration of its run."""
+
+    config: Config
+
+
+@runtime_checkable
 class HasElbo(Protocol):
     """A learner that bounds the likelihood of traces from below."""
 
     def elbo(self, traces: Traces, rng: np.random.Generator) -> float:
         """An estimate of the ELBO, summed over the traces."""
+
+
+@runtime_checkable
+class HasDensity(Protocol):
+    """A learner that knows how likely traces with continuous actions are."""
+
+    def log_density(self, traces: Traces) -> float:
+        """`log p(x)` in the data's units, summed over the traces."""
 
 
 @runtime_checkable

@@ -7,6 +7,7 @@ other.
 Letters: R rows of a trace, U choices, D features, B context.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ class NaiveStep(NamedTuple):
     log_q: Float[Tensor, "U"]
     """log q(u|·) of every choice, −∞ for an impossible one."""
     log_p: Float[Tensor, "U"]
+    """log p(u|·); that of ∅ has the procedure's effect added."""
 
 
 def naive_loss(learner: HvilLearner, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
@@ -60,9 +62,24 @@ def naive_loss(learner: HvilLearner, traces: Traces, rng: np.random.Generator, u
     bank = learner.policy_network.bank
     if settings.input_sparsity and isinstance(bank, MlpBank):
         total = total + settings.input_sparsity * sum(row.norm() for network in bank.weight1 for row in network)
+    if settings.curvature_price and isinstance(bank, MlpBank):
+        total = total + settings.curvature_price * naive_curvature(learner.config.observation_names, bank)
     metrics = {"elbo": -kl / len(traces), "entropy": entropy / len(traces), "entropy_weight": weight}
     metrics["php_steps_per_action"] = count / len(traces.actions)
     return Loss(total=total / len(traces), metrics=metrics)
+
+
+def naive_curvature(names: Sequence[str], bank: MlpBank) -> Tensor:
+    """Σ(w₊ − 2w + w₋)² over the weights w of values k with neighbours k ± 1, for columns called `field=k`."""
+    total = torch.zeros((), dtype=bank.weight1.dtype)
+    places = {name: place for place, name in enumerate(names)}
+    for name, place in places.items():
+        field, equals, value = name.partition("=")
+        before, after = (places.get(f"{field}={int(value) + step}") if equals else None for step in (-1, 1))
+        if before is not None and after is not None:
+            weights = bank.weight1
+            total = total + (weights[:, after] - 2 * weights[:, place] + weights[:, before]).square().sum()
+    return total
 
 
 def naive_walk(
@@ -70,7 +87,7 @@ def naive_walk(
 ) -> list[NaiveStep]:
     """Sample the call structure of one trace (a set of one): number i decides PHP step i."""
     graph = learner.config.graph
-    features = feature_rows(learner, trace)
+    rows = features = feature_rows(learner, trace)
     contexts = posterior_contexts(learner, trace, features)
     if learner.policy_network.encoder is not None:
         features = learner.policy_network.encoder(features)
@@ -89,12 +106,39 @@ def naive_walk(
         log_p = log_probs(
             learner.policy_network.bank, learner, visible, stack[-1], reference.policy_steps(graph, stack)
         )
+        if trace.vectors is not None and time < len(trace.actions):
+            log_p = torch.cat([log_p[:1] + log_density(learner, visible, stack[-1], trace, time), log_p[1:]])
+        if learner.policy_network.effects is not None:
+            returns = torch.arange(len(log_p)) == graph.terminate
+            log_p = log_p + torch.where(returns, effect(learner, rows[time], stack[-1].procedure), 0.0)
         annotated = bool(planned)
         choice = planned.pop(0) if annotated else choose(log_q.detach(), possible, float(uniforms[len(steps)]), greedy)
         steps.append(NaiveStep(stack, time, choice, annotated, log_q, log_p))
         stack = reference.step(graph, stack, choice)
         time += choice < graph.terminate
     return steps
+
+
+def effect(learner: HvilLearner, row: Float[Tensor, "D"], procedure: int) -> Tensor:
+    """λ·log p(o | h) of the observation with which a procedure returns, field by field."""
+    effects = learner.policy_network.effects
+    assert effects is not None
+    location, variances = list(10 * effects.location[procedure]), list(0.01 + effects.log_variance[procedure].exp())
+    total = torch.zeros(()).to(row)
+    for field in effects.fields:
+        own = [location.pop(0) for _ in field.columns]
+        seen = [row[column].item() for column in field.columns]
+        if field.kind == "category":
+            for value, logit in zip(seen, own, strict=True):
+                total = total + value * (logit - torch.stack(own).logsumexp(0))
+        elif field.kind == "truth":
+            truth = torch.sigmoid(own[0])
+            total = total + (truth.log() if seen[0] else (1 - truth).log())
+        else:
+            variance = variances.pop(0)
+            density = torch.exp(-((seen[0] - own[0]) ** 2) / (2 * variance)) / (2 * torch.pi * variance).sqrt()
+            total = total + density.log()
+    return total * float(learner.config.model.effects)
 
 
 def step_costs(steps: list[NaiveStep], settings: HvilSettings, weight: float) -> list[Tensor]:
@@ -190,6 +234,25 @@ def log_probs(
     return masked
 
 
+def log_density(learner: HvilLearner, features: Float[Tensor, "D"], frame: Frame, trace: Traces, time: int) -> Tensor:
+    """Log N(a_t | μ, σ) of the continuous action at some time under the procedure of a frame."""
+    head, scale = learner.policy_network.head, learner.config.actions
+    assert head is not None
+    assert scale is not None
+    assert trace.vectors is not None
+    h = frame.procedure
+    x = torch.cat([features, features.new_tensor(frame_inputs(learner, frame))])
+    if isinstance(head.means, MlpBank):
+        hidden = torch.relu(x @ head.means.weight1[h] + head.means.bias1[h])
+        means = hidden @ head.means.weight2[h] + head.means.bias2[h]
+    else:
+        means = x @ head.means.weight[h] + head.means.bias[h]
+    deviations = learner.config.model.action_noise + head.log_excess[h].exp()
+    vector = features.new_tensor((trace.vectors[time] - np.array(scale.means)) / np.array(scale.scales))
+    total: Tensor = torch.distributions.Normal(means, deviations).log_prob(vector).sum()  # type: ignore[no-untyped-call]
+    return total
+
+
 def frame_inputs(learner: HvilLearner, frame: Frame) -> list[float]:
     """What the settings ask for: numbers of the counter τ, and the last step one-hot."""
     settings = learner.config.model
@@ -227,6 +290,10 @@ def posterior_contexts(learner: HvilLearner, trace: Traces, features: Float[Tens
         features = encoder(features)
     actions = torch.eye(len(trace.action_names) + 1).to(features)
     x = torch.cat([features, actions[[*trace.actions.tolist(), len(trace.action_names)]]], dim=1)
+    scale = learner.config.actions
+    if trace.vectors is not None and scale is not None:
+        vectors = (trace.vectors - np.array(scale.means)) / np.array(scale.scales)
+        x = torch.cat([x, features.new_tensor(np.append(vectors, np.zeros((1, scale.width)), axis=0))], dim=1)
     past: Tensor = posterior.past(x)[0]
     if posterior.future is None:
         return past

@@ -23,7 +23,17 @@ class LearnerSettings:
     title: ClassVar[str] = ""
     """What the learner is, in a few words."""
 
-    network: str = setting("mlp", "network of a procedure, and encoder of observations: mlp, convnet, or one of yours")
+    network: str = setting(
+        "mlp",
+        "network of a procedure, and encoder of observations: mlp, convnet (numbers beside an image join after its 50 "
+        "units), convnet-early (before them), or one of yours",
+    )
+    curvature_price: float = setting(
+        0.0,
+        "price of treating neighbouring values of a number differently where it is given one-hot (value=0 … value=9), "
+        "against a batch's summed cost",
+        low=0,
+    )
 
     @property
     def uses_annotations(self) -> bool:
@@ -42,7 +52,8 @@ class ProcedureSettings(LearnerSettings):
 
     The policy is p(u | h, τ, last, o): procedure h chooses its step u from the observation o and its frame, that is,
     its counter τ and its last step. The cost of a step is c = D[q ‖ p] − w·H[q] + λ(min(τ, 3)/3)², with the price λ
-    of long procedures. The entropy weight falls by w = w_∞ + (w_0 − w_∞) · decay^⌊update / interval⌋.
+    of long procedures. The entropy weight falls by w = w_∞ + (w_0 − w_∞) · decay^⌊update / interval⌋. With effects,
+    p(∅ | h, …) in the cost is multiplied by p(o | h) to the power of their weight.
     """
 
     encoder: Literal["separate", "shared"] = setting(
@@ -87,6 +98,12 @@ class ProcedureSettings(LearnerSettings):
         "price of long procedures: what a step costs once its procedure has taken three steps (before, it costs less)",
         low=0,
     )
+    effects: float = setting(
+        0.0,
+        "weight of effects: each procedure also predicts the observation with which it returns, from nothing but which "
+        "procedure it is",
+        low=0,
+    )
     prune: bool = setting(
         False,
         "after the last update, set to 0 the weights of every input that a procedure can do without: all training "
@@ -99,6 +116,12 @@ class ProcedureSettings(LearnerSettings):
         0, "exact sums leave out call structures in which a procedure takes more steps than this (0: none)", low=0
     )
     annotations: Literal["ignore", "use"] = setting("ignore", "call structure that comes with the data")
+    action_mean: Literal["linear", "network"] = setting(
+        "linear", "how a procedure's continuous action follows from what it sees: a linear law, or a hidden layer"
+    )
+    action_noise: float = setting(
+        0.05, "smallest deviation of a continuous action from its mean, in units of its deviation in the data", low=1e-6
+    )
 
     def entropy_weight_at(self, update: int) -> float:
         """The schedule w = w_∞ + (w_0 − w_∞) · decay^⌊update / interval⌋; the paper's has w_∞ = 0."""
@@ -170,6 +193,9 @@ class BaselineSettings(LearnerSettings):
 
     units: int = setting(64, "units of the memory and of the MLPs around it", low=1, high=65536)
     last_action: bool = setting(True, "the policy also sees the action before")
+    action_noise: float = setting(
+        0.05, "smallest deviation of a continuous action from its mean, in units of its deviation in the data", low=1e-6
+    )
 
 
 @dataclass(frozen=True)
@@ -207,7 +233,7 @@ class TrainingSettings:
 
     updates: int = setting(2000, "number of updates", low=0)
     batch_size: int = setting(10, "traces in a batch", low=1)
-    learning_rate: float = setting(1e-3, "Adam's learning rate", low=0)
+    learning_rate: float = setting(1e-3, "Adam's learning rate", low=0, high=10)
     weight_decay: float = setting(1e-3, "Adam's weight decay", low=0)
     curriculum: int = setting(
         0, "updates until all traces are drawn; before, only the shortest, at first a quarter (0: all at once)", low=0

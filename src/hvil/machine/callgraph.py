@@ -19,6 +19,7 @@ from hvil.data.ragged import unique_names
 from hvil.gate.errors import InputError
 from hvil.gate.files import read_json
 from hvil.gate.settings import from_mapping, setting
+from hvil.gate.text import in_dot, in_line
 
 CYCLIC_MAX_DEPTH = 8
 """Maximum depth of the stack for a graph with cycles that does not name one."""
@@ -26,6 +27,12 @@ MAX_PROCEDURES = 4096
 """Largest graph: its matrix of calls, made to compute what each procedure reaches, has 64 MB."""
 MAX_DEPTH = 1000
 """Deepest stack: a bound for what files may ask for."""
+MOST_REACHED = 1 << 26
+"""Entries of the table that says what each procedure reaches at each depth, at most: 64 MB."""
+MOST_CALLS = 1 << 20
+"""Calls of all procedures together, at most: each is also an output of a network."""
+MOST_TEXT = 1 << 23
+"""Characters of a graph as text, at most."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,13 @@ class CallGraph:
         object.__setattr__(self, "max_depth", min(depth, longest) if longest else depth)
         if not 0 < self.max_depth <= MAX_DEPTH:
             raise InputError(f"call graph: the maximum depth must be 1 to {MAX_DEPTH}, not {self.max_depth}")
+        if (self.max_depth + 1) * count * len(self.action_names) > MOST_REACHED or sum(
+            map(len, self.calls)
+        ) > MOST_CALLS:
+            raise InputError(
+                f"call graph: {count} procedures with {len(self.action_names)} actions at {self.max_depth} levels, or "
+                "their calls, are too many"
+            )
         if not self.reaches[self.max_depth, self.root].any():
             raise InputError(f"call graph: the root {self.procedures[self.root]!r} cannot take any action")
 
@@ -164,20 +178,26 @@ class CallGraph:
         lines = ["digraph call_graph {", "  node [shape=box, fontname=sans];"]
         for index, name in enumerate(self.procedures):
             style = ", penwidth=2" if index == self.root else ""
-            lines.append(f"  p{index} [label={_dot_string(name)}{style}];")
+            lines.append(f"  p{index} [label={in_dot(name)}{style}];")
         lines += [f"  p{caller} -> p{callee};" for caller, callees in enumerate(self.calls) for callee in callees]
         return "\n".join([*lines, "}"]) + "\n"
 
     def to_text(self) -> str:
         """The graph as an ASCII tree; a procedure whose callees are shown further up is marked with ^."""
         lines: list[str] = []
+        length = 0
         shown: set[int] = set()
         pending = [(self.root, "", "")]
         while pending:
             procedure, prefix, below = pending.pop()
             again = procedure in shown
             shown.add(procedure)
-            lines.append(prefix + self.procedures[procedure] + (" ^" if again and self.calls[procedure] else ""))
+            lines.append(
+                prefix + in_line(self.procedures[procedure]) + (" ^" if again and self.calls[procedure] else "")
+            )
+            length += len(lines[-1])
+            if length > MOST_TEXT:
+                raise InputError("this call graph is too large for a text; show it with --dot or --json")
             callees = () if again else self.calls[procedure]
             for number in reversed(range(len(callees))):
                 final = number == len(callees) - 1
@@ -341,8 +361,3 @@ def _longest_path(calls: Sequence[Sequence[int]], root: int) -> int | None:
                     return None
                 pending.append((callee, False))
     return longest[root]
-
-
-def _dot_string(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'

@@ -274,11 +274,11 @@ def walk(graph, net, context, emitted, row_offsets, guide, uniforms, uniform_off
 
 @njit(**_OPTIONS)
 @no_type_check
-def act(graph, net, features, procedures, counters, lasts, heights, uniforms, greedy, actions, step_counts):
+def act(graph, net, features, procedures, counters, lasts, heights, uniforms, greedy, actions, befores, step_counts):
     """Run the policy in each environment until it acts or ends.
 
-    `actions` gets the action, or ∅ where the program ends or has ended (height 0). The PHP steps taken are added to
-    `step_counts`.
+    `actions` gets the action, or ∅ where the program ends or has ended (height 0); `befores` gets what the last step of
+    the procedure was before it acted. The PHP steps taken are added to `step_counts`.
     """
     hidden = np.empty(net.bias1.shape[1], dtype=np.float32)
     scores = np.empty(net.bias2.shape[1], dtype=np.float32)
@@ -298,6 +298,7 @@ def act(graph, net, features, procedures, counters, lasts, heights, uniforms, gr
                 choice = most_likely(scores, possible)
             else:
                 choice = choose(scores, possible, uniforms[i, used])
+            befores[i] = lasts[i, top]
             heights[i] = machine_step(graph, procedures[i], counters[i], lasts[i], heights[i], choice)
             used += 1
             step_counts[i] += 1

@@ -5,7 +5,8 @@ With the entropy's weight w and the price λ of long procedures, and with τ of 
     min_q E_q[Σ c_i] = −(1 + w) log Σ_z (p(z, x) e^{−λΣf(τ)})^{1/(1 + w)}.
 
 The minimiser is q(z) ∝ (p(z, x) e^{−λΣf(τ)})^{1/(1 + w)}; for w = 0 and λ = 0 it is p(z | x) and the minimum −log p(x).
-The gradient of the minimum is E_q[−∇log p(z, x)], because q's own change does not matter at its best.
+The gradient of the minimum is E_q[−∇log p(z, x)], because q's own change does not matter at its best. With effects,
+p(z, x) has their factor at each return, and sums to something else than one.
 
 Letters: R rows of the step table, U choices.
 """
@@ -21,6 +22,8 @@ from hvil.learners.config import Config
 from hvil.learners.exact import inference
 from hvil.learners.exact.cost import Limits
 from hvil.learners.exact.step_table import StepTable, step_table
+from hvil.learners.networks.action_head import ACTING
+from hvil.learners.networks.bank import Frames, with_factor
 from hvil.learners.networks.batch import prepare
 from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.networks.simplicity import step_prices
@@ -31,7 +34,7 @@ class BestPosterior(NamedTuple):
 
     table: StepTable
     log_weights: Float[Tensor, "R U"]
-    """The exponent of the sum, a term for each choice at each row: (log p(u|·) − λf(τ)) / (1 + w)."""
+    """The exponent of the sum, a term for each choice at each row: (log p(u|·) − λf(τ)) / (1 + w), effects in p."""
 
 
 class ExactObjective(NamedTuple):
@@ -62,11 +65,26 @@ def limits_of(config: Config) -> Limits:
 def evaluated(
     policy: PolicyNetwork, traces: Traces, config: Config, limits: Limits | None = None
 ) -> tuple[StepTable, Float[Tensor, "R U"]]:
-    """The step table of some traces and a policy's log-probabilities on it, with their gradient."""
+    """The step table of some traces and a policy's log-probabilities on it, with their gradient.
+
+    The factors of choices are included, so that sums over call structures contain them: the density of a continuous
+    action, the effect of a return.
+    """
     table = step_table(config.graph, traces, limits)
     weights = next(policy.parameters())
-    features = prepare(traces, config, weights.device).features.to(weights.dtype)
-    return table, table.log_probs(policy, policy.encode(features))
+    batch = prepare(traces, config, weights.device)
+    features = batch.features.to(weights.dtype)
+    encoded = policy.encode(features)
+    log_probs = table.log_probs(policy, encoded)
+    if policy.head is not None and batch.vectors is not None:
+        rows, frames = torch.from_numpy(table.observation).to(encoded.device), Frames(table.counter, table.last)
+        vectors = batch.vectors.to(encoded)[rows]
+        densities = policy.head.log_densities(encoded[rows], table.procedure, frames, vectors)
+        log_probs = with_factor(log_probs, ACTING, densities)
+    if policy.effects is not None:
+        effect = policy.effects.at(features)[table.observation, table.procedure]
+        log_probs = with_factor(log_probs, config.graph.terminate, effect)
+    return table, log_probs
 
 
 def exact_objective(policy: PolicyNetwork, traces: Traces, config: Config, weight: float) -> ExactObjective:

@@ -180,11 +180,13 @@ def _blocks(graph: CallGraph, nodes: Nodes, procedures: Int[np.ndarray, "blocks"
 
 
 def _distinct(traces: Traces) -> _Distinct:
-    """Observations are equal if their bytes are."""
+    """Observations are equal if their bytes are, and those of the continuous actions that are taken at them."""
     flat = np.ascontiguousarray(traces.observations.reshape(len(traces.observations), -1))
-    if flat.shape[1] == 0:
+    if flat.shape[1] == 0 and traces.vectors is None:
         return _Distinct(number=np.zeros(len(flat), dtype=np.int64), first=np.zeros(1, dtype=np.int64))
     raw = flat.view(np.uint8).reshape(len(flat), -1)
+    if traces.vectors is not None:
+        raw = np.ascontiguousarray(np.hstack([raw, traces.vector_rows().view(np.uint8).reshape(len(flat), -1)]))
     _, first, inverse = np.unique(
         raw.view(np.dtype((np.void, raw.shape[1]))).ravel(), return_index=True, return_inverse=True
     )

@@ -116,7 +116,13 @@ class MlpBank(nn.Module):
     """One-hidden-layer networks of all procedures, stacked."""
 
     def __init__(
-        self, procedures: int, features: int, hidden: int, frame: FrameInputs, blind: Collection[int] = ()
+        self,
+        procedures: int,
+        features: int,
+        hidden: int,
+        frame: FrameInputs,
+        blind: Collection[int] = (),
+        outputs: int | None = None,
     ) -> None:
         """Build it.
 
@@ -126,15 +132,17 @@ class MlpBank(nn.Module):
             hidden: units of each.
             frame: which inputs a frame gives.
             blind: procedures that see their frame only; their weights from features are 0 and stay 0.
+            outputs: how many numbers each gives; by default one score for each choice.
         """
+        outputs = frame.choices if outputs is None else outputs
         super().__init__()
         self.frame = frame
         self.features = features
         inputs = features + frame.width
         self.weight1 = nn.Parameter(_uniform(inputs, procedures, inputs, hidden))
         self.bias1 = nn.Parameter(_uniform(inputs, procedures, hidden))
-        self.weight2 = nn.Parameter(_uniform(hidden, procedures, hidden, frame.choices))
-        self.bias2 = nn.Parameter(_uniform(hidden, procedures, frame.choices))
+        self.weight2 = nn.Parameter(_uniform(hidden, procedures, hidden, outputs))
+        self.bias2 = nn.Parameter(_uniform(hidden, procedures, outputs))
         if blind:
             unseen = torch.zeros_like(self.weight1, dtype=torch.bool)
             unseen[list(blind), :features] = True
@@ -163,6 +171,23 @@ class MlpBank(nn.Module):
             counter_table=self.frame.counter.table,
             sees_last=self.frame.last,
         )
+
+
+class LinearBank(nn.Module):
+    """A linear law of each procedure, without hidden units, stacked."""
+
+    def __init__(self, procedures: int, features: int, outputs: int, frame: FrameInputs) -> None:
+        super().__init__()
+        self.frame = frame
+        inputs = features + frame.width
+        self.weight = nn.Parameter(_uniform(inputs, procedures, inputs, outputs))
+        self.bias = nn.Parameter(_uniform(inputs, procedures, outputs))
+
+    def forward(self, features: Float[Tensor, "S D"], frames: Frames, groups: Groups) -> Float[Tensor, "S outputs"]:
+        """The numbers of each step; features and frames are in the order of `groups`."""
+        x = torch.cat([features, self.frame.encode(frames, features.device)], dim=1)
+        result: Tensor = _GroupedLinear.apply(x, self.weight, self.bias, groups.offsets.tolist())  # type: ignore[no-untyped-call]
+        return result
 
 
 class ModuleBank(nn.Module):
@@ -207,6 +232,12 @@ def masked_log_softmax(scores: Float[Tensor, "S U"], possible: Bool[np.ndarray, 
     """Log-probabilities over the possible choices; an impossible one gets about `IMPOSSIBLE`."""
     mask = torch.from_numpy(possible).to(scores.device)
     return torch.where(mask, scores, IMPOSSIBLE).log_softmax(dim=1)
+
+
+def with_factor(log_p: Float[Tensor, "S U"], choice: int, factor: Float[Tensor, "S"]) -> Float[Tensor, "S U"]:
+    """Log-probabilities with a factor of one choice, which is added after the soft-max. They no longer sum to one."""
+    index = torch.tensor([choice], device=log_p.device)
+    return log_p.index_add(1, index, factor[:, None])
 
 
 def _uniform(fan_in: int, *shape: int) -> Tensor:

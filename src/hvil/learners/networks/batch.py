@@ -1,6 +1,6 @@
 """A batch of traces in the form that networks and walks read. Made at every update, so it is cheap.
 
-Letters: N traces, R rows (observations of all traces), D features.
+Letters: N traces, R rows (observations of all traces), D features, A numbers of a continuous action.
 """
 
 from typing import NamedTuple
@@ -27,6 +27,8 @@ class Batch(NamedTuple):
     """Where each trace's rows begin."""
     guide: Guide
     """The annotated stacks, where the settings use them."""
+    vectors: Float[Tensor, "R A"] | None = None
+    """The continuous action at each row in common units, zeros at each trace's last; None for discrete actions."""
 
 
 def prepare(traces: Traces, config: Config, device: torch.device) -> Batch:
@@ -44,4 +46,5 @@ def prepare(traces: Traces, config: Config, device: torch.device) -> Batch:
         emitted=traces.emitted(),
         row_offsets=traces.row_offsets,
         guide=guide(config.graph, traces) if annotated else no_guide(len(traces.actions)),
+        vectors=None if config.actions is None else torch.from_numpy(config.actions.rows(traces)).to(device),
     )

@@ -23,8 +23,14 @@ ENCODERS: Registry[Callable[[tuple[int, ...]], nn.Module]] = Registry(
     {
         "mlp": "hvil.learners.networks.encoders:Observations",
         "convnet": "hvil.learners.networks.encoders:ImageEncoder",
+        "convnet-early": "hvil.learners.networks.encoders:EarlyImageEncoder",
     },
 )
+
+
+CONVNETS = {"convnet": False, "convnet-early": True}
+"""The names of the paper's ConvNet, and whether numbers beside the image join before its 50 units, as in the authors'
+program, or after them."""
 
 
 class Observations(nn.Module):
@@ -43,24 +49,31 @@ class ImageEncoder(nn.Module):
     """The paper's ConvNet with 50 outputs."""
 
     width = FEATURES
+    early = False
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         super().__init__()
         self.layout = image_layout(shape)
-        self.network = ConvNet(self.layout, self.layout.numbers, FEATURES)
+        self.network = ConvNet(self.layout, self.layout.numbers, FEATURES, self.early)
 
     def forward(self, features: Float[Tensor, "R D"]) -> Float[Tensor, "R E"]:
         """The encoded images, and what other numbers the observations have."""
         return torch.relu(self.network(*split_image(self.layout, features)))
 
 
-class ConvNetWithNumbers(nn.Module):
-    """The paper's ConvNet as a whole network: other numbers join the 50 units before the output."""
+class EarlyImageEncoder(ImageEncoder):
+    """The same, with numbers beside the image that join before the 50 units."""
 
-    def __init__(self, shape: tuple[int, ...], numbers: int, outputs: int) -> None:
+    early = True
+
+
+class ConvNetWithNumbers(nn.Module):
+    """The paper's ConvNet as a whole network: other numbers join after the 50 units, or (early) before them."""
+
+    def __init__(self, shape: tuple[int, ...], numbers: int, outputs: int, early: bool) -> None:
         super().__init__()
         self.layout = image_layout(shape)
-        self.network = ConvNet(self.layout, self.layout.numbers + numbers, outputs)
+        self.network = ConvNet(self.layout, self.layout.numbers + numbers, outputs, early)
 
     def forward(self, features: Float[Tensor, "R D"], numbers: Float[Tensor, "R F"]) -> Float[Tensor, "R outputs"]:
         """The outputs of each row."""
@@ -97,8 +110,8 @@ def network_with_numbers(network: str, shape: tuple[int, ...], numbers: int, hid
 
     The ConvNet is followed by its own output layer, as in the paper, any other encoder by a perceptron.
     """
-    if network == "convnet":
-        return ConvNetWithNumbers(shape, numbers, outputs)
+    if network in CONVNETS:
+        return ConvNetWithNumbers(shape, numbers, outputs, CONVNETS[network])
     return EncoderWithNumbers(*make_encoder(network, shape), numbers, hidden, outputs)
 
 

@@ -7,7 +7,6 @@ field that is not worth its price to 0 exactly. What has weight 0 is not read, a
 Letters: H procedures, I inputs, G fields, K hidden units.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hvil.data.effect_fields import feature_columns
 from hvil.learners.config import Config
 from hvil.learners.networks.bank import MlpBank
 
@@ -34,7 +34,9 @@ class Fields(NamedTuple):
 
 def fields_of(config: Config, bank: MlpBank) -> Fields:
     """The fields of a bank's inputs: observation columns by their names, then those of the frame. Made once a run."""
-    names = [*_observation_fields(config), *(f"{COUNTER}[{i}]" for i in range(bank.frame.counter.width))]
+    columns = feature_columns(config.observation_names, int(np.prod(config.observation_shape)), config.inputs)
+    names = [column.field for column in columns]
+    names += [f"{COUNTER}[{i}]" for i in range(bank.frame.counter.width)]
     names += [LAST] * (bank.frame.width - bank.frame.counter.width)
     distinct = tuple(dict.fromkeys(names))
     member = torch.zeros(len(names), len(distinct))
@@ -42,16 +44,6 @@ def fields_of(config: Config, bank: MlpBank) -> Fields:
     of_counter = config.model.counter_price
     price = [0.0 if name == LAST else of_counter if name.startswith(COUNTER) else 1.0 for name in distinct]
     return Fields(names=distinct, member=member, price=torch.tensor(price))
-
-
-def _observation_fields(config: Config) -> Sequence[str]:
-    """The field of each number that the networks see of an observation."""
-    columns = int(np.prod(config.observation_shape))
-    names = config.observation_names or tuple(f"o[{column}]" for column in range(columns))
-    if config.inputs is not None:
-        widths = np.diff(config.inputs.offsets)
-        return [name for name, width in zip(names, widths, strict=True) for _ in range(int(width))]
-    return [name.partition("=")[0] for name in names]
 
 
 def shrink_fields(bank: MlpBank, fields: Fields, optimiser: torch.optim.Adam, price: float) -> None:
@@ -79,6 +71,14 @@ def fields_read(bank: MlpBank, fields: Fields) -> list[tuple[str, ...]]:
     """The fields that each procedure reads: those with a weight that is not 0."""
     norms = field_norms(bank, fields).tolist()
     return [tuple(name for name, norm in zip(fields.names, row, strict=True) if norm > 0) for row in norms]
+
+
+def fields_ignored(config: Config, bank: MlpBank) -> dict[str, tuple[str, ...]]:
+    """The fields of an observation that each procedure does not read."""
+    fields = fields_of(config, bank)
+    observed = [name for name in fields.names if name != LAST and not name.startswith(COUNTER)]
+    read = dict(zip(config.graph.procedures, fields_read(bank, fields), strict=True))
+    return {procedure: tuple(name for name in observed if name not in names) for procedure, names in read.items()}
 
 
 def field_norms(bank: MlpBank, fields: Fields) -> Float[Tensor, "H G"]:

@@ -12,7 +12,9 @@ from torch import Tensor, nn
 
 from hvil.gate.errors import InputError
 from hvil.learners.config import Config
+from hvil.learners.networks.action_head import ActionHead
 from hvil.learners.networks.bank import FrameInputs, Frames, MlpBank, ModuleBank, grouped, masked_log_softmax
+from hvil.learners.networks.effects import Effects
 from hvil.learners.networks.encoders import feature_shape, make_encoder, network_with_numbers
 from hvil.machine.arrays import graph_arrays
 from hvil.machine.batched import policy_possible
@@ -25,6 +27,10 @@ class PolicyNetwork(nn.Module):
     bank: MlpBank | ModuleBank
     encoder: nn.Module | None
     """What all procedures see observations through; None if they see them themselves or each has an own encoder."""
+    head: ActionHead | None
+    """The procedures' continuous actions; None for discrete ones."""
+    effects: Effects | None
+    """What procedures lead to; None if effects have no weight."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -32,6 +38,7 @@ class PolicyNetwork(nn.Module):
         self.graph = config.graph
         self.arrays = graph_arrays(config.graph)
         self.inputs = config.inputs
+        self.reader = config.reader
         self.width = int(np.prod(config.observation_shape))
         """How many numbers an observation has."""
         self.encoded_width = config.input_width
@@ -55,6 +62,17 @@ class PolicyNetwork(nn.Module):
                 for _ in range(count)
             )
             self.bank = ModuleBank(networks, frame, blind)
+        self.actions = config.actions
+        self.head = None
+        if config.actions is not None:
+            if isinstance(self.bank, ModuleBank):
+                raise InputError(f"continuous actions with the network {model.network} need --encoder shared")
+            if model.open_loop_leaves:
+                raise InputError("leaves in open loop see nothing to act by: they need discrete actions")
+            self.head = ActionHead(count, self.encoded_width, config.actions.width, frame, model)
+        if model.effects and not config.effect_fields:
+            raise InputError("effects have a weight, but the configuration does not say what they are about")
+        self.effects = Effects(config.effect_fields, count, model.effects) if model.effects else None
 
     def encode(self, features: Float[Tensor, "R D"]) -> Float[Tensor, "R E"]:
         """What the bank sees of features: themselves, or what a shared encoder makes of them."""

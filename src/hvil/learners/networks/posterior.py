@@ -69,7 +69,7 @@ class PosteriorNetwork(nn.Module):
         if model.network != "mlp" and policy.encoder is None:
             self.encoder, width = make_encoder(model.network, feature_shape(config))
             self._encode = self.encoder.forward
-        inputs = width + self.terminate + 1
+        inputs = width + self.terminate + 1 + (0 if config.actions is None else config.actions.width)
         self.past = nn.LSTM(inputs, model.context)
         self.future = None if self.sees == "no-future" else nn.LSTM(inputs, model.context)
         frame = FrameInputs.of(model, config.graph.step_count)
@@ -85,7 +85,7 @@ class PosteriorNetwork(nn.Module):
         return torch.cat(contexts, dim=1)
 
     def _inputs(self, batch: Batch) -> Float[Tensor, "R inputs"]:
-        """Encoded features and the one-hot action (or ∅) of each row."""
+        """Encoded features and the one-hot action (or ∅) of each row; continuous actions come after these."""
         features = batch.features
         if self.sees == "no-final":
             final = torch.zeros(len(features), 1, device=features.device)
@@ -93,7 +93,10 @@ class PosteriorNetwork(nn.Module):
             features = features * (1 - final)
         encoded = self._encode(features)
         emitted = torch.from_numpy(batch.emitted).to(encoded.device)
-        return torch.cat([encoded, nn.functional.one_hot(emitted, self.terminate + 1).to(encoded)], dim=1)
+        parts = [encoded, nn.functional.one_hot(emitted, self.terminate + 1).to(encoded)]
+        if batch.vectors is not None:
+            parts.append(batch.vectors.to(encoded))
+        return torch.cat(parts, dim=1)
 
     def log_prob(self, batch: Batch, context: Float[Tensor, "R B"], steps: Steps) -> Float[Tensor, "S"]:
         """Log q(u|·) of given steps, with its gradient; they come in the order by procedure."""

@@ -2,7 +2,7 @@
 
 The price of long procedures is part of a step's cost, and so in `objective` and `exact.objective`.
 
-Letters: S steps, N traces.
+Letters: S steps, N traces, B bends, D features.
 """
 
 import math
@@ -16,6 +16,7 @@ from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.config import Config
 from hvil.learners.networks.bank import MlpBank
+from hvil.learners.networks.curvature import curvature
 from hvil.learners.networks.fields import Fields, field_norms, fields_of, shrink_fields
 from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.networks.runner import ProcedurePolicy
@@ -84,9 +85,10 @@ def prune(policy: PolicyNetwork, config: Config, traces: Traces) -> int:
 def description_length(policy: PolicyNetwork, config: Config, traces: Traces) -> float:
     """What it takes to say which inputs the pruned policy reads, in nats: log(procedures · fields) for each.
 
-    The weights are afterwards what they were. 0 for networks without input columns.
+    The weights are afterwards what they were. 0 for networks without input columns, and for continuous actions, which
+    say nothing of what can be pruned.
     """
-    if not isinstance(policy.bank, MlpBank):
+    if not isinstance(policy.bank, MlpBank) or config.actions is not None:
         return 0.0
     weights = policy.bank.weight1.detach().clone()
     read = prune(policy, config, traces)
@@ -98,17 +100,31 @@ def description_length(policy: PolicyNetwork, config: Config, traces: Traces) ->
 def refuse_sparsity_without_columns(policy: PolicyNetwork, config: Config) -> None:
     """Refuse input sparsity and pruning for networks whose first layer has no input columns."""
     model = config.model
+    if model.prune and config.actions is not None:
+        raise InputError("pruning compares kinds of actions; continuous actions have only one: leave out --prune")
     if isinstance(policy.bank, MlpBank):
         return
     if model.input_sparsity or model.field_sparsity:
         raise InputError("input sparsity needs the network mlp: other networks have no input columns")
+    if model.curvature_price:
+        raise InputError("a price of curvature needs the network mlp: other networks have no input columns")
     if model.prune:
         raise InputError("pruning needs the network mlp: other networks have no input columns")
 
 
-def input_sparsity(policy: PolicyNetwork) -> Tensor:
-    """Group lasso: the sum over procedures and inputs of the norm of the weights that leave the input."""
-    assert isinstance(policy.bank, MlpBank)
+def input_price(policy: PolicyNetwork, settings: ProcedureSettings, bend_rows: Float[Tensor, "B D"]) -> Tensor | float:
+    """What the policy's inputs cost, against a batch's summed cost: a group lasso, and the curvature of numbers."""
+    total: Tensor | float = 0.0
+    if isinstance(policy.bank, MlpBank):
+        if settings.input_sparsity:
+            total = total + settings.input_sparsity * _column_norms(policy.bank)
+        if settings.curvature_price:
+            total = total + settings.curvature_price * curvature(policy.bank.weight1, bend_rows)
+    return total
+
+
+def _column_norms(bank: MlpBank) -> Float[Tensor, ""]:
+    """The sum over procedures and inputs of the norm of the weights that leave the input."""
     # A norm has no gradient at 0; with the small number added, a column that has become zero may stay there.
-    norms: Float[Tensor, "H inputs"] = (policy.bank.weight1.square().sum(dim=2) + 1e-12).sqrt()
+    norms: Float[Tensor, "H inputs"] = (bank.weight1.square().sum(dim=2) + 1e-12).sqrt()
     return norms.sum()

@@ -1,7 +1,8 @@
 """The objective in compiled code: the same loss and gradient as `estimated(elbo_terms(…))` (tests show it).
 
-It reuses the hidden units of the walk. Other devices than the CPU, other networks than perceptrons and a user's own
-estimators take the readable way.
+It reuses the hidden units of the walk. The factors of choices (densities of continuous actions, effects of returns)
+come from torch, which also carries their gradients on. Other devices than the CPU, other networks than
+perceptrons and a user's own estimators take the readable way.
 
 Letters: R rows, B context.
 """
@@ -19,7 +20,7 @@ from hvil.learners.networks.dispatch import can_compile
 from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.networks.posterior import Evaluated, PosteriorNetwork
 from hvil.learners.objective import kernels
-from hvil.learners.objective.elbo import Objective
+from hvil.learners.objective.elbo import Objective, choice_factors
 from hvil.machine.arrays import NetworkArrays
 from hvil.machine.steps import Walk
 
@@ -61,11 +62,16 @@ def compiled_objective(
     hidden_p = np.empty((len(walk.annotated), net_p.bias1.shape[1]), dtype=np.float32)
     log_p = np.empty((len(walk.annotated), net_p.bias2.shape[1]), dtype=np.float32)
     kernels.policy_log_probabilities(net_p, features, walk, hidden_p, log_p)
+    factors = choice_factors(policy, batch, batch.features, walk)
+    weighed = log_p.copy() if factors else log_p
+    for choice, values in factors:
+        weighed[:, choice] += values.detach().numpy()
     value, kl, entropy, grad_scores_q, grad_scores_p = kernels.objective(
         walk,
         batch.row_offsets,
         evaluated.log_q,
         log_p,
+        weighed,
         entropy_weight,
         _ESTIMATORS[estimator],
         _BASELINES[baseline],
@@ -77,9 +83,16 @@ def compiled_objective(
     )
     no_grad_features = np.zeros((0, features.shape[1]), dtype=np.float32)
     grads_p = _bank_gradients(net_p, features, walk, False, hidden_p, grad_scores_p, no_grad_features)
-    gradients = [torch.from_numpy(gradient) for gradient in (grad_context, *grads_q, *grads_p)]
+    gradients = [grad_context, *grads_q, *grads_p]
+    inputs = [context, *_parameters(posterior.bank), *_parameters(policy.bank)]
+    for choice, values in factors:
+        # A cost falls by a factor's logarithm as often as its choice counts.
+        counts = np.empty(len(walk.annotated), dtype=np.float32)
+        kernels.choice_counts(walk, evaluated.log_q, _ESTIMATORS[estimator], choice, counts)
+        gradients.append(-counts)
+        inputs.append(values)
     loss: Tensor = _WithGradients.apply(  # type: ignore[no-untyped-call]
-        value, gradients, context, *_parameters(posterior.bank), *_parameters(policy.bank)
+        value, [torch.from_numpy(gradient) for gradient in gradients], *inputs
     )
     return Objective(loss=loss, kl=kl, entropy=entropy)
 

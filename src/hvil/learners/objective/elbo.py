@@ -2,7 +2,7 @@
 
 The steps were sampled without gradients; here p and q are evaluated at them with gradients, all at once.
 
-Letters: S steps, N traces, W walks, U choices, R rows, B context.
+Letters: S steps, N traces, W walks, U choices, R rows, B context, E encoded features.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Bool, Float, Float32, Int
 from torch import Tensor
 
-from hvil.learners.networks.bank import Groups, grouped, masked_log_softmax, step_scores
+from hvil.learners.networks.action_head import ACTING, step_densities
+from hvil.learners.networks.bank import Groups, grouped, masked_log_softmax, step_scores, with_factor
 from hvil.learners.networks.batch import Batch
 from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.networks.posterior import PosteriorNetwork
@@ -23,13 +24,13 @@ class Terms(NamedTuple):
     """What the estimators need, one entry a PHP step, walk after walk, in the order in which they were taken."""
 
     kl: Float[Tensor, "S"]
-    """D[q(u_i|·) ‖ p(u_i|·)], summed over all choices."""
+    """D[q(u_i|·) ‖ p(u_i|·)], summed over all choices; with effects, p(∅|·) has their factor here and in `log_p`."""
     entropy: Float[Tensor, "S"]
     """H[q(u_i|·)]."""
     log_q: Float[Tensor, "S"]
     """log q(u_i|·) of the step that was taken."""
     log_p: Float[Tensor, "S"]
-    """log p(u_i|·) of the step that was taken."""
+    """log p(u_i|·) of the step that was taken, with the density of a continuous action."""
     price: Float[Tensor, "S"]
     """λf(τ), what the step costs because its frame has taken τ steps before it."""
     annotated: Bool[Tensor, "S"]
@@ -60,6 +61,14 @@ class Objective(NamedTuple):
     """Σ_i H[q(u_i|·)] over all steps."""
 
 
+class ChoiceFactor(NamedTuple):
+    """Something that is added to log p of one choice and has no part in the soft-max, with its gradient."""
+
+    choice: int
+    values: Float[Tensor, "S"]
+    """At each step; what it is where the choice is impossible does not matter."""
+
+
 def elbo_terms(
     policy: PolicyNetwork,
     posterior: PosteriorNetwork,
@@ -72,9 +81,12 @@ def elbo_terms(
     steps = walk.steps
     groups = grouped(steps.procedure, len(policy.graph.procedures))
     order = groups.order
-    scores_p = step_scores(policy.bank, policy.encode(batch.features), steps, groups)
+    encoded = policy.encode(batch.features)
+    scores_p = step_scores(policy.bank, encoded, steps, groups)
     log_p = masked_log_softmax(scores_p, walk.policy_possible[order])
     device = log_p.device
+    for factor in choice_factors(policy, batch, encoded, walk):
+        log_p = with_factor(log_p, factor.choice, factor.values[torch.from_numpy(order).to(device)])
     free = walk.posterior_possible[order].sum(axis=1) > 1
     free_groups = Groups(order[free], np.concatenate([[0], np.cumsum(free)])[groups.offsets])
     scores_q = torch.zeros_like(log_p).index_copy(
@@ -103,6 +115,21 @@ def elbo_terms(
         offsets=steps.offsets,
         durations=np.diff(batch.row_offsets),
     )
+
+
+def choice_factors(
+    policy: PolicyNetwork, batch: Batch, encoded: Float[Tensor, "R E"], walk: Walk
+) -> list[ChoiceFactor]:
+    """The factors of the policy's choices: the density of a continuous action, the effect of a return."""
+    factors, steps = [], walk.steps
+    if policy.head is not None and batch.vectors is not None:
+        vectors = batch.vectors.to(encoded)
+        densities = step_densities(policy.head, encoded, vectors, steps, walk.posterior_possible)
+        factors.append(ChoiceFactor(choice=ACTING, values=densities))
+    if policy.effects is not None:
+        effects = policy.effects.at(batch.features)[steps.row, steps.procedure]
+        factors.append(ChoiceFactor(choice=policy.graph.terminate, values=effects))
+    return factors
 
 
 def kl_divergence(log_q: Float[Tensor, "S U"], log_p: Float[Tensor, "S U"]) -> Float[Tensor, "S"]:

@@ -5,6 +5,10 @@ an analytic cost is c = Σ_u q_u f_u, and
 
     ∂c/∂(score of v under q) = q_v (f_v − c),    ∂c/∂(score of v under p) = p_v − q_v.
 
+A choice may have a factor: something that is added to its log p_u and has no part in the soft-max, such as the density
+of a continuous action or the effect of a return. Costs and f_u are then made of the weighed log p_u; p_v in the
+gradient is still the soft-max.
+
 The price λf(τ) of long procedures is added to each cost. It depends on the steps before and not on the scores of this
 one, so it enters the gradient through the weights of earlier scores alone.
 
@@ -147,7 +151,9 @@ def _subtract_leave_one_out(walk, row_offsets, costs, estimator, weights):
 
 @njit(**_OPTIONS)
 @no_type_check
-def _step_gradients(walk, i, log_q, log_p, entropy_weight, estimator, cost, score_weight, grad_scores_q, grad_scores_p):
+def _step_gradients(
+    walk, i, log_q, log_p, weighed, entropy_weight, estimator, cost, score_weight, grad_scores_q, grad_scores_p
+):
     """Write the gradients of one step with respect to the scores of q and p."""
     choice = walk.steps.choice[i]
     several = _choice_count(walk, i) > 1
@@ -164,7 +170,7 @@ def _step_gradients(walk, i, log_q, log_p, entropy_weight, estimator, cost, scor
             elif estimator == SCORE:
                 gradient = (1.0 + entropy_weight + score_weight) * (target - q)
             else:
-                f = (1.0 + entropy_weight) * log_q[i, u] - log_p[i, u]
+                f = (1.0 + entropy_weight) * log_q[i, u] - weighed[i, u]
                 gradient = q * (f - cost) + score_weight * (target - q)
         grad_scores_q[i, u] = gradient
         if walk.policy_possible[i, u]:
@@ -175,9 +181,10 @@ def _step_gradients(walk, i, log_q, log_p, entropy_weight, estimator, cost, scor
 
 @njit(**_OPTIONS)
 @no_type_check
-def objective(walk, row_offsets, log_q, log_p, entropy_weight, estimator, baseline, prices):
+def objective(walk, row_offsets, log_q, log_p, weighed, entropy_weight, estimator, baseline, prices):
     """The estimator's value, Σ D[q ‖ p], Σ H[q], and the gradients with respect to the scores of q and of p.
 
+    `weighed` is `log_p` with the factors of the choices.
     First the costs of all steps and their score weights, walk by walk, then the baselines, then the gradients.
     """
     offsets = walk.steps.offsets
@@ -189,7 +196,7 @@ def objective(walk, row_offsets, log_q, log_p, entropy_weight, estimator, baseli
     for walk_number in range(offsets.shape[0] - 1):
         first, end = offsets[walk_number], offsets[walk_number + 1]
         for i in range(first, end):
-            cost, kl, entropy = _step_cost(walk, i, log_q, log_p, entropy_weight, estimator)
+            cost, kl, entropy = _step_cost(walk, i, log_q, weighed, entropy_weight, estimator)
             costs[i] = cost + prices[i]
             total_kl += kl
             total_entropy += entropy
@@ -208,6 +215,7 @@ def objective(walk, row_offsets, log_q, log_p, entropy_weight, estimator, baseli
             i,
             log_q,
             log_p,
+            weighed,
             entropy_weight,
             estimator,
             costs[i] - prices[i],
@@ -216,6 +224,20 @@ def objective(walk, row_offsets, log_q, log_p, entropy_weight, estimator, baseli
             grad_scores_p,
         )
     return value, total_kl, total_entropy, grad_scores_q, grad_scores_p
+
+
+@njit(**_OPTIONS)
+@no_type_check
+def choice_counts(walk, log_q, estimator, choice, counts):
+    """Write how often a choice counts in the cost of each step: q of it, or 1 where the step's cost is of it alone."""
+    for i in range(log_q.shape[0]):
+        counts[i] = 0.0
+        if walk.posterior_possible[i, choice]:
+            several = _choice_count(walk, i) > 1
+            if walk.annotated[i] or estimator == SCORE or not several:
+                counts[i] = 1.0 if walk.steps.choice[i] == choice else 0.0
+            else:
+                counts[i] = np.exp(np.float64(log_q[i, choice]))
 
 
 @njit(**_OPTIONS)
