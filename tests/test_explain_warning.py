@@ -155,6 +155,14 @@ def test_one_procedure_that_does_everything_is_no_hierarchy(explained: Explanati
     assert inlined.no_hierarchy is None, "the calls were there, but were to be written out"
     calls_itself = Program(0, explained.program.terminate, {0: (Step(0), Step(explained.program.terminate + 1))})
     assert replace(explained, program=calls_itself).no_hierarchy is None
+    root, step = 0, 1
+    call, act = Step(explained.program.terminate + 1 + step), Step(0)
+    repeats = Program(root, explained.program.terminate, {root: (call, call), step: (act,)})
+    assert replace(explained, program=repeats).no_hierarchy == (
+        "no hierarchy: one procedure takes every action (step), the others only call it"
+    )
+    both_act = Program(root, explained.program.terminate, {root: (call, act), step: (act,)})
+    assert replace(explained, program=both_act).no_hierarchy is None
 
 
 def test_a_list_of_conditions_is_no_fault_if_it_has_no_branches() -> None:

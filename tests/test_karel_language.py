@@ -139,7 +139,7 @@ def test_a_bad_program_file_is_one_clear_line(tmp_path):
     wrong.write_text("def run() { hop(); }")
     cases = [
         (tmp_path / "missing", "no such file"),
-        (binary, "not a text file"),
+        (binary, "cannot be read as text"),
         (tmp_path, "cannot be read"),
         (wrong, "line 1, column 13: expected a statement"),
     ]

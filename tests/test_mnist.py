@@ -168,6 +168,16 @@ def test_observations_are_the_image_then_the_digit() -> None:
     assert traces.observations.dtype == np.float32
 
 
+def test_shuffled_digits_are_those_of_other_traces_and_nothing_else_changes() -> None:
+    plain, shuffled = (find_task(f"mnist-parity:0.7{word}").demonstrations(50, seed=3) for word in ("", ",shuffled"))
+    np.testing.assert_array_equal(plain.observations[0::2], shuffled.observations[0::2])
+    np.testing.assert_array_equal(plain.actions, shuffled.actions)
+    np.testing.assert_array_equal(plain.metadata["digit"], shuffled.metadata["digit"])
+    seen = shuffled.observations[1::2, PIXELS:].argmax(axis=1)
+    assert sorted(seen) == sorted(plain.metadata["digit"])
+    assert 0 < (seen == plain.metadata["digit"]).mean() < 0.5
+
+
 def test_test_traces_have_the_true_parity_of_test_images() -> None:
     traces = MnistParityTask(0.6).test_demonstrations(1000, seed=0)
     labels = packaged_digits("test").labels[traces.metadata["image"]]
@@ -239,13 +249,23 @@ def test_default_call_graph_calls_then_acts() -> None:
     assert graph.max_depth == 2
 
 
-@pytest.mark.parametrize("spec", ["mnist-parity:0.7", "mnist-parity:1", "mnist-parity:0.6,full"])
+@pytest.mark.parametrize(
+    "spec", ["mnist-parity:0.7", "mnist-parity:1", "mnist-parity:0.6,full", "mnist-parity:0.6,full,shuffled"]
+)
 def test_task_strings_name_their_task(spec: str) -> None:
     assert find_task(spec).name == spec
 
 
 @pytest.mark.parametrize(
-    "spec", ["mnist-parity", "mnist-parity:", "mnist-parity:2", "mnist-parity:x", "mnist-parity:1,x"]
+    "spec",
+    [
+        "mnist-parity",
+        "mnist-parity:",
+        "mnist-parity:2",
+        "mnist-parity:x",
+        "mnist-parity:1,x",
+        "mnist-parity:1,shuffled,full",
+    ],
 )
 def test_wrong_task_strings_are_refused(spec: str) -> None:
     with pytest.raises(InputError, match=r"mnist-parity:0\.7"):

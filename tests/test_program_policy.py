@@ -14,6 +14,7 @@ from hvil.analysis.evaluation import evaluate
 from hvil.analysis.explain import Explanation, ProgramPolicy, explain
 from hvil.analysis.explain.vocabulary import Vocabulary
 from hvil.cli.main import main
+from hvil.data.reading import ObservationReader
 from hvil.data.tasks import Quantity, find_task
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
@@ -31,11 +32,11 @@ def explained() -> Explanation:
 
 
 def lamp_program(source: str) -> ProgramPolicy:
-    return ProgramPolicy(source, LAMP, ("push <it>", "wait"), width=2)
+    return ProgramPolicy(source, LAMP, ("push <it>", "wait"), ObservationReader(2))
 
 
 def test_a_program_is_a_policy_and_no_learner(explained: Explanation) -> None:
-    policy = explained.policy(4)
+    policy = explained.policy(ObservationReader(4))
     assert isinstance(policy, Policy)
     assert not isinstance(policy, Learner)
     assert policy.action_names == KAREL_F.action_names
@@ -64,7 +65,7 @@ def test_the_environments_of_a_batch_do_not_meddle_with_each_other() -> None:
 
 
 def test_what_does_not_fit_is_refused(explained: Explanation) -> None:
-    policy = explained.policy(4)
+    policy = explained.policy(ObservationReader(4))
     with pytest.raises(InputError, match=r"shape \(5,\) do not fit: 1 environment\(s\), 4 numbers each"):
         policy.act(np.zeros(5))
     policy.reset(2)
@@ -79,7 +80,7 @@ def test_what_does_not_fit_is_refused(explained: Explanation) -> None:
 
 
 def test_errors_along_traces_and_in_roll_outs_are_those_of_the_policy(explained: Explanation) -> None:
-    policy, other = explained.policy(4), find_task("karel:D")
+    policy, other = explained.policy(ObservationReader(4)), find_task("karel:D")
     traces = other.test_demonstrations(60, 3)
     network, program = record(program_f(), traces, other), record(policy, traces, other)
     np.testing.assert_array_equal(program.emitted, network.emitted)
@@ -197,5 +198,5 @@ def test_what_has_no_program_is_refused_in_one_line(tiny_run: Path, tmp_path: Pa
 def test_a_program_is_wrong_on_a_trace_that_ends_too_early(explained: Explanation) -> None:
     traces = KAREL_F.demonstrations(1, 0)
     cut = Traces.from_episodes([traces.observations[:-1]], [traces.actions[:-1]], traces.action_names)
-    assert explained.policy(4).wrong(traces).tolist() == [False]
-    assert explained.policy(4).wrong(cut).tolist() == [True]
+    assert explained.policy(ObservationReader(4)).wrong(traces).tolist() == [False]
+    assert explained.policy(ObservationReader(4)).wrong(cut).tolist() == [True]

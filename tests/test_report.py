@@ -14,7 +14,7 @@ from scripted_run import hostile_traces, scripted_explanation, scripted_run, wit
 import hvil
 from hvil.analysis.episodes import record
 from hvil.analysis.report import RunFacts, report_page
-from hvil.analysis.report.content import curves_content
+from hvil.analysis.report.content import curves_content, program_content
 from hvil.analysis.report.distributions import with_distributions
 from hvil.analysis.report.episodes import Episode, count_calls, each_episode, selected
 from hvil.analysis.report.page import embedded, page
@@ -158,6 +158,15 @@ def test_the_page_is_one_file_with_everything_in_it(tmp_path: Path, monkeypatch:
     assert [e["success"] for e in data["episodes"][:2]] == [True, False]
     assert data["graph"]["procedures"] == list(run.config.graph.procedures)
     assert (made.played, made.episodes, made.program) == (6, 6, True)
+
+
+def test_the_program_says_what_networks_in_use_ignore() -> None:
+    run, _ = scripted_run(None)
+    program = scripted_explanation("def bubble_sort():\n    swap()\n", run.config)
+    ignored = {"bubble_sort": ("value1", "value2"), "reset": ("length",), "bubble": ()}
+    shown = program_content(program, None, True, ignored)
+    assert shown is not None
+    assert shown["notes"][len(program.notes) :] == ["the network of bubble_sort ignores value1, value2"]
 
 
 def test_names_from_data_cannot_leave_their_place() -> None:

@@ -4,13 +4,12 @@ Needs Chromium and Playwright; where they are missing the tests are skipped, unl
 """
 
 import json
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from browsing import launched, serious_violations
 from scripted_run import hostile_traces, scripted_explanation, scripted_run
 
 import hvil
@@ -18,43 +17,15 @@ import hvil
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 HOSTILE = "</script><script>window.broken=1</script><img src=x onerror='window.broken=1'>\"'&amp;"
 PROGRAM = "def bubble_sort():\n    while not pointer1_at_end:  # <b>text</b>\n        ptr1_right()\n"
 
-REQUIRED = bool(os.environ.get("HVIL_REQUIRE_BROWSER"))
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
-)
-
-
-def missing(what: str) -> None:
-    if REQUIRED:
-        pytest.fail(f"{what} is missing, and HVIL_REQUIRE_BROWSER is set")
-    pytest.skip(f"{what} is not installed")
-
 
 @pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
-    if not CHROMIUM:
-        missing("Chromium")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing("Playwright")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=120_000)
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -272,20 +243,11 @@ def test_the_theme_follows_the_system_and_the_button(browser: "Browser", report:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", list(SIZES))
 def test_axe_finds_no_serious_violation(browser: "Browser", report: Path, scheme: str, size: str) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
     opened = Opened(browser, report, size, scheme)
     page = opened.page
     page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
     page.keyboard.press("ArrowRight")
-    found = Axe().run(page).response
-    serious = [
-        f"{violation['id']}: {violation['help']} ({violation['nodes'][0]['html'][:120]})"
-        for violation in found["violations"]
-        if violation["impact"] in ("serious", "critical")
-    ]
-    assert serious == []
-    assert len(found["passes"]) > 10
+    assert serious_violations(page) == []
     opened.check()
     opened.context.close()
 

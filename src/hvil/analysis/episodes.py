@@ -16,7 +16,7 @@ from jaxtyping import Bool, Int, Num, Shaped
 
 from hvil.data.tasks import Task
 from hvil.data.traces import TRACES_AT_ONCE, Traces
-from hvil.gate.errors import InputError
+from hvil.gate.errors import InputError, one_line
 from hvil.learners.learner import Policy
 from hvil.machine.batched import Machines, Tops
 from hvil.machine.callgraph import CallGraph
@@ -181,6 +181,8 @@ class _Actor:
         """The next action of each running episode."""
         # Episodes that have ended keep their last observation, because the policy expects a batch of one size.
         actions: np.ndarray = np.asarray(self._policy.act(observations, self._greedy))[running]
+        if actions.ndim == 2:  # continuous: one kind of action, and NaN for ∅
+            return np.where(np.isnan(actions).any(axis=1), 1, 0)
         return actions
 
     def stuck(self, running: Int[np.ndarray, "M"]) -> Bool[np.ndarray, "M"]:
@@ -258,8 +260,19 @@ class _Worlds:
             emitted, pairs = traces.emitted(), pairwise(rows.tolist())
             self._environments = [_TraceEnvironment(traces.observations[a:b], emitted[a:b]) for a, b in pairs]
             return np.asarray(traces.observations[rows[:-1]])
-        options = [task.reset_options(traces, i) for i in range(len(traces))]
-        return np.stack([self._environments[i].reset(options=each)[0] for i, each in enumerate(options)])
+        return np.stack([self._begun(task, traces, i) for i in range(len(traces))])
+
+    def _begun(self, task: Task, traces: Traces, index: int) -> np.ndarray:
+        """The first observation of an episode that begins where a trace does."""
+        try:
+            observation, _ = self._environments[index].reset(options=task.reset_options(traces, index))
+        except InputError:
+            raise
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+            raise InputError(
+                f"{task.name}: trace {index} does not say where it begins ({one_line(error, 200)})"
+            ) from error
+        return np.asarray(observation)
 
     def step(self, index: int, action: int) -> tuple[np.ndarray, "Result | None"]:
         """The next observation, and the result if the episode has ended."""

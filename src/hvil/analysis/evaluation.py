@@ -21,10 +21,21 @@ from hvil.analysis.structures import infer
 from hvil.data.tasks import Task
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
-from hvil.learners.learner import HasElbo, HasLikelihood, InfersStructure, Learner, Policy
+from hvil.learners.learner import (
+    ActsInVectors,
+    Configured,
+    HasDensity,
+    HasElbo,
+    HasLikelihood,
+    InfersStructure,
+    Learner,
+    Policy,
+)
 
 FAILED_SHARE = 0.5
 """Share of wrong training traces from which on a search has failed: failed ones have 70% and more, others under 10%."""
+COLLAPSED_SHARE = 0.99
+"""Share of calls of one procedure from which on the others are not in use."""
 TOLERANCES = (0, 1)
 """How many actions an inferred boundary may be away from the annotated one. A call may begin before or after an action
 that fits both procedures, so the score with one action of tolerance is shown beside the exact one."""
@@ -58,7 +69,9 @@ class Evaluation:
     """One learner on one set of test traces."""
 
     error: Share
-    """Traces with at least one wrong action of the greedy policy, the ∅ at the end included."""
+    """Traces with at least one wrong action of the greedy policy, the ∅ at the end included.
+
+    Continuous actions are never exactly right: here a trace is wrong if the policy ends before or after the teacher."""
     error_unseen: Share | None
     """The same, of the traces that are not in the training set."""
     rollout_error: Share | None = None
@@ -66,11 +79,21 @@ class Evaluation:
     rollout_success: Share | None = None
     """Roll-outs at whose end the task itself was done."""
     log_likelihood: float | None = None
-    """Mean `log p(x)` of a trace."""
+    """Mean `log p(x)` of a trace; of continuous actions it is a density in the data's units."""
+    elbo: float | None = None
+    """With continuous actions, of learners with procedures: mean lower bound on `log p(x)`, exact for `exact`."""
+    squared_error: float | None = None
+    """Of continuous actions: mean over steps of ‖a − μ‖² / A along the teacher's traces, in the data's units.
+
+    Where the policy has ended before the teacher, its action is the mean of the training traces' actions."""
+    explained: float | None = None
+    """Of continuous actions: the share of their variance in these traces that the policy explains (R²)."""
     php_steps_per_action: float | None = None
     """PHP steps of the inferred structure for each action of the traces."""
     procedures: Mapping[str, float] = field(default_factory=dict)
     """Share of the inferred PHP steps that each procedure takes."""
+    calls: Mapping[str, float] = field(default_factory=dict)
+    """Share of the inferred calls that each procedure gets."""
     boundaries: Mapping[int, BoundaryScore] = field(default_factory=dict)
     """Agreement with the annotated structure, by tolerance."""
     policy: Literal["network", "program"] = "network"
@@ -86,6 +109,20 @@ class Evaluation:
         shares = np.array([share for share in self.procedures.values() if share > 0])
         return float(np.exp(-(shares * np.log(shares)).sum())) if len(shares) else None
 
+    @property
+    def collapse(self) -> str | None:
+        """A sentence that says that the call structure is not used; None if it is, or if there is none to use.
+
+        It is not used if nothing is called, or if nearly all calls go to one procedure although there are others.
+        """
+        if len(self.procedures) > 1 and not any(self.calls.values()):
+            return "the call structure is not used: no procedure is called, the root does all the work"
+        most = max(self.calls, key=lambda name: self.calls[name], default="")
+        if len(self.procedures) > 2 and self.calls.get(most, 0.0) >= COLLAPSED_SHARE:
+            share = self.calls[most]
+            return f"the call structure is not used: {share:.0%} of all calls go to one procedure, {most}"
+        return None
+
     def to_mapping(self) -> dict[str, Any]:
         """The form of `evaluation.json`: shares as numbers, their intervals and counts beside them."""
         result: dict[str, Any] = {"policy": self.policy, "traces": self.error.count}
@@ -95,16 +132,27 @@ class Evaluation:
             result[f"{name}_interval"] = None if share is None else list(share.interval)
         result["traces_unseen"] = 0 if self.error_unseen is None else self.error_unseen.count
         result["log_likelihood"] = self.log_likelihood
+        if self.squared_error is not None:
+            result["elbo"] = self.elbo
+            result["squared_error"] = self.squared_error
+            result["explained"] = self.explained
         result["php_steps_per_action"] = self.php_steps_per_action
         result["procedures"] = dict(self.procedures)
         result["procedures_in_use"] = self.procedures_in_use
+        result["collapse"] = self.collapse
         result["boundaries"] = {str(tolerance): score._asdict() for tolerance, score in self.boundaries.items()}
         return result
 
     def rows(self) -> list[tuple[str, str]]:
         """Each measure that there is, in words."""
-        rows = [("error", str(self.error))]
-        rows.append(("error, unseen traces", str(self.error_unseen or "all traces are in the training set")))
+        continuous = self.squared_error is not None
+        name = "wrong end" if continuous else "error"
+        rows = [(name, str(self.error))]
+        rows.append((f"{name}, unseen traces", str(self.error_unseen or "all traces are in the training set")))
+        if continuous:
+            rows.append(("squared error of actions", f"{self.squared_error:.4g}  (R² {self.explained:.3f})"))
+        if self.elbo is not None:
+            rows.append(("log-likelihood of a trace, at least", f"{self.elbo:.3f}"))
         if self.rollout_success is not None:
             rows.append(("roll-outs: success", str(self.rollout_success)))
             rows.append(("roll-outs: error", str(self.rollout_error)))
@@ -161,6 +209,7 @@ def evaluate(
         error=error,
         error_unseen=Share.of(wrong[unseen]),
         log_likelihood=_log_likelihood(learner, policy, traces),
+        **(_vector_errors(learner, policy, traces) if isinstance(policy, ActsInVectors) else {}),
         **(_roll_outs(policy, task, traces) if task is not None else {}),
         **(_structure(learner, traces, procedures) if isinstance(learner, InfersStructure) else {}),
     )
@@ -198,6 +247,8 @@ def held_out_score(learner: Learner, traces: Traces) -> float:
     elif isinstance(learner, HasElbo):
         # The same random numbers each time: two scores then differ by the weights alone.
         total = learner.elbo(replace(traces, annotations=None), np.random.default_rng(0))
+    elif traces.vectors is not None and isinstance(learner, HasDensity):
+        total = learner.log_density(traces)
     else:
         return -float(policy.wrong(traces).mean())
     return total / (len(traces.actions) + len(traces))
@@ -218,6 +269,25 @@ def _log_likelihood(learner: Learner | Policy, policy: Policy, traces: Traces) -
     return None
 
 
+def _vector_errors(learner: Learner | Policy, policy: ActsInVectors, traces: Traces) -> dict[str, Any]:
+    """How far continuous actions are from the teacher's, and how likely these are; nothing for discrete actions."""
+    if traces.vectors is None:
+        return {}
+    scale = learner.config.actions if isinstance(learner, Configured) else None
+    usual = np.array(scale.means) if scale is not None else traces.vectors.mean(axis=0)
+    vectors = policy.vectors_along(traces)
+    squares = (np.where(np.isnan(vectors), usual, vectors) - traces.vectors) ** 2
+    spread = traces.vectors.var(axis=0, dtype=np.float64).mean()
+    mean = float(squares.mean(dtype=np.float64))
+    result: dict[str, Any] = {"squared_error": mean, "explained": 1 - mean / spread if spread > 0 else 0.0}
+    if isinstance(learner, HasElbo):
+        plain = replace(traces, annotations=None)
+        result["elbo"] = learner.elbo(plain, np.random.default_rng(0)) / len(traces)
+    elif isinstance(learner, HasDensity):
+        result["elbo"] = learner.log_density(traces) / len(traces)
+    return result
+
+
 def _roll_outs(policy: Policy, task: Task, traces: Traces) -> dict[str, Any]:
     episodes = record(policy, traces, task, details=False)
     return {"rollout_error": Share.of(episodes.wrong), "rollout_success": Share.of(episodes.success)}
@@ -228,9 +298,11 @@ def _structure(learner: InfersStructure, traces: Traces, names: tuple[str, ...])
     counts = np.bincount(steps.procedure, minlength=len(names))
     labels = [names[i] if i < len(names) else str(i) for i in range(len(counts))]
     shares = counts / max(len(steps.procedure), 1)
+    called = np.bincount(steps.procedure[(steps.counter == 0) & (steps.depth > 1)], minlength=len(counts))
     result: dict[str, Any] = {
         "php_steps_per_action": len(steps.choice) / len(traces.actions),
         "procedures": {label: float(share) for label, share in zip(labels, shares, strict=True)},
+        "calls": {label: float(n) / max(called.sum(), 1) for label, n in zip(labels, called, strict=True)},
     }
     if traces.annotations is not None and traces.annotations.known.any():
         result["boundaries"] = {t: boundary_score(traces, steps, t) for t in TOLERANCES}

@@ -19,6 +19,7 @@ from hvil.analysis.explain.facts import Facts
 from hvil.analysis.explain.flat import flat_program
 from hvil.analysis.explain.inlining import inlined
 from hvil.analysis.explain.karel import check_karel, karel_source
+from hvil.analysis.explain.laws import action_laws
 from hvil.analysis.explain.loops import with_for_loops
 from hvil.analysis.explain.printing import print_program
 from hvil.analysis.explain.program import Program
@@ -32,6 +33,7 @@ from hvil.analysis.explain.vocabulary import (
     with_kinds,
     with_sets,
 )
+from hvil.data.reading import Reading
 from hvil.data.tasks import Task
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
@@ -54,6 +56,7 @@ def explain(
     training: Traces | None = None,
     faithful: bool = False,
     observation_names: Sequence[str] | None = None,
+    reading: Reading | None = None,
     inline: bool = False,
     karel: bool = False,
     episodes: int = EPISODES,
@@ -72,6 +75,7 @@ def explain(
             smaller one that is made from them alone; those that it explains are counted.
         faithful: the program keeps what only the policy asks for.
         observation_names: of the observation's columns; by default those of the traces or of the task.
+        reading: how the columns were made from a table; by default as the traces say.
         inline: write procedures that are called at one point only, or take a single step, where they are called.
         karel: also give the program in the Karel language.
         episodes: roll-outs to extract from.
@@ -97,7 +101,11 @@ def explain(
     graph = policy.graph
     # A rough division of the progress: roll-outs, then the extraction; the last tenth is for the measurement.
     evidence = gather(policy, task, pair, _part(progress, 0.0, 0.5))
-    words = vocabulary(graph, task, observation_names, width)
+    laws = action_laws(policy, evidence.studied)
+    if laws:
+        # All continuous actions look alike to a program: what tells them apart is the procedure that takes them.
+        inline, faithful = False, True
+    words = vocabulary(graph, task, observation_names, width, reading or pair.study.reading)
     words = with_kinds(words, recognised_kinds(words, evidence.studied.observations))
     words = with_sets(words, evidence.studied.observations, evidence.studied.emitted)
     facts = Facts(words, evidence.studied.observations)
@@ -129,6 +137,7 @@ def explain(
         task=None if task is None else task.name,
         karel=karel_source(program, words, graph, evidence, task) if karel else None,
         contracts=contracts(written, program, words, evidence.studied, facts),
+        laws=laws,
         program=program,
         words=words,
         graph=graph,

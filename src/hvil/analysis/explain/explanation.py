@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from hvil.analysis.explain.contracts import Contract, reads
 from hvil.analysis.explain.karel import KarelSource
+from hvil.analysis.explain.laws import Laws, laws_from_list, laws_to_list
 from hvil.analysis.explain.printing import print_procedure, print_program
 from hvil.analysis.explain.program import Program, steps_of
 from hvil.analysis.explain.program_policy import ProgramPolicy
@@ -21,9 +22,11 @@ from hvil.analysis.explain.vocabulary import (
     with_kinds,
 )
 from hvil.analysis.statistics import Interval, proportion_interval
+from hvil.data.reading import ObservationReader, Reading
 from hvil.data.tasks import Task
 from hvil.domains.karel import parse
 from hvil.gate.errors import InputError
+from hvil.gate.text import in_line
 from hvil.machine.callgraph import CallGraph
 
 FAITHFUL = 0.95
@@ -74,6 +77,8 @@ class Explanation:
     """The program in the Karel language, if it was asked for."""
     contracts: Mapping[int, Contract] = field(default_factory=dict, repr=False)
     """What each procedure reads, how it is entered and what holds when it returns; empty if unknown."""
+    laws: Laws = field(default_factory=dict, repr=False)
+    """What the continuous actions of each procedure are; empty for discrete actions."""
     program: Program = field(repr=False)
     words: Vocabulary = field(repr=False)
     """The names in which the program is written."""
@@ -93,6 +98,9 @@ class Explanation:
     def commented(self) -> str:
         """The source with comments that say what each procedure reads, how it is entered and what holds at its end."""
         comments = {procedure: contract.lines(self.words) for procedure, contract in self.contracts.items()}
+        for procedure, laws in self.laws.items():
+            if procedure in self.program.blocks:
+                comments[procedure] = comments.get(procedure, []) + [f"# acts: {law.text(self.words)}" for law in laws]
         return self._with_warning(print_program(self.words, self.program, comments))
 
     @property
@@ -149,16 +157,30 @@ class Explanation:
 
     @property
     def no_hierarchy(self) -> str | None:
-        """One sentence, if the program calls no procedure, and not because calls were to be written out."""
-        calls = any(step > self.program.terminate for block in self.program.blocks.values() for step in steps_of(block))
-        if calls or self.inlined:
+        """One sentence, if one procedure takes every action and calls none; not if calls were to be written out."""
+        if self.inlined:
             return None
-        return f"no hierarchy: one procedure does everything ({self.words.procedures[self.program.root]})"
+        program, names = self.program, self.words.procedures
+        steps = {procedure: set(steps_of(block)) for procedure, block in program.blocks.items()}
+        acting = [
+            procedure for procedure, taken in steps.items() if min(taken, default=program.terminate) < program.terminate
+        ]
+        if len(acting) > 1 or any(step > program.terminate for procedure in acting for step in steps[procedure]):
+            return None
+        only = acting[0] if acting else program.root
+        if only == program.root:
+            return f"no hierarchy: one procedure does everything ({names[only]})"
+        return f"no hierarchy: one procedure takes every action ({names[only]}), the others only call it"
 
     @property
     def notes(self) -> list[str]:
         """What else there is to say of the program, a sentence each."""
         notes = []
+        if self.laws:
+            notes.append("actions are continuous: traces are compared by when the program ends, not by its actions")
+        for procedure, laws in self.laws.items():
+            rules = "; ".join(law.text(self.words) for law in laws)
+            notes.append(f"{self.words.procedures[procedure]} acts: {rules}")
         if self.training_traces is not None:
             notes.append(f"explains {self.training_explained} of {self.training_traces} training traces")
         if self.faithful is not None:
@@ -181,9 +203,9 @@ class Explanation:
         if self.no_hierarchy:
             notes.append(self.no_hierarchy)
         if self.unused:
-            notes.append(f"never called: {', '.join(self.unused)}")
+            notes.append(f"never called: {in_line(', '.join(self.unused))}")
         if self.absorbed:
-            notes.append(f"called, but not needed (their work is done above): {', '.join(self.absorbed)}")
+            notes.append(f"called, but not needed (their work is done above): {in_line(', '.join(self.absorbed))}")
         return notes
 
     @property
@@ -202,9 +224,9 @@ class Explanation:
     def _with_warning(self, text: str) -> str:
         return f"# {self.warning}\n{text}" if self.warning else text
 
-    def policy(self, width: int) -> ProgramPolicy:
-        """The program as a policy; `width` is how many numbers an observation has."""
-        return ProgramPolicy(self.source, self.words, self.graph.action_names, width)
+    def policy(self, reader: ObservationReader) -> ProgramPolicy:
+        """The program as a policy; `reader` turns observations into numbers."""
+        return ProgramPolicy(self.source, self.words, self.graph.action_names, reader)
 
     def procedure(self, name: str) -> str:
         """The text of one procedure, by its name in the call graph."""
@@ -234,6 +256,16 @@ class Explanation:
             "contracts": {
                 self.graph.procedures[h]: contract.lines(self.words) for h, contract in self.contracts.items()
             },
+            **(
+                {
+                    "laws": {
+                        self.graph.procedures[h]: [law.text(self.words) for law in laws]
+                        for h, laws in self.laws.items()
+                    }
+                }
+                if self.laws
+                else {}
+            ),
             "no_hierarchy": self.no_hierarchy,
             "unused": list(self.unused),
             "absorbed": list(self.absorbed),
@@ -249,6 +281,7 @@ class Explanation:
             "inlined": self.inlined,
             "program": program_to_mapping(self.program),
             "statements": [[h, *map(literals_to_list, contract[1:])] for h, contract in self.contracts.items()],
+            **({"rules": laws_to_list(self.laws)} if self.laws else {}),
             "kinds": [quantity.kind for quantity in self.words.quantities],
             "sets": [[self.words.quantity_index(name), list(members)] for name, members in self.words.sets],
             "karel": None if self.karel is None else self.karel._asdict(),
@@ -256,7 +289,12 @@ class Explanation:
 
     @classmethod
     def from_mapping(
-        cls, mapping: Mapping[str, Any], graph: CallGraph, task: Task | None, observation_names: Sequence[str] = ()
+        cls,
+        mapping: Mapping[str, Any],
+        graph: CallGraph,
+        task: Task | None,
+        observation_names: Sequence[str] = (),
+        reading: Reading | None = None,
     ) -> "Explanation":
         """An explanation that `to_mapping` wrote; what older versions did not write is unknown.
 
@@ -268,7 +306,7 @@ class Explanation:
         """
         try:
             kinds = [str(kind) for kind in mapping["kinds"]]
-            words = vocabulary(graph, task, observation_names, len(kinds))
+            words = vocabulary(graph, task, observation_names, len(kinds), reading)
             if len(words.quantities) != len(kinds):
                 raise ValueError("it has other observations")
             words = with_kinds(words, kinds)
@@ -285,6 +323,7 @@ class Explanation:
                     h: Contract(reads(program, h, words), *(literals_from_list(part, words) for part in parts))
                     for h, parts in statements.items()
                 },
+                laws=laws_from_list(mapping.get("rules", ()), len(graph.procedures), len(kinds)),
                 policy_agreement=float(mapping["policy_agreement"]),
                 teacher_agreement=float(mapping["teacher_agreement"]),
                 episodes=int(mapping["episodes"]),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hvil.analysis.explain.explanation import Explanation
+from hvil.data.reading import Reading
 from hvil.data.tasks import Task
 from hvil.gate.errors import InputError
 from hvil.gate.files import read_json, write_json
@@ -42,6 +43,7 @@ def load(
     graph: CallGraph,
     task: Task | None,
     observation_names: Sequence[str],
+    reading: Reading | None = None,
 ) -> Explanation | None:
     """Read the file; None if there is none, if it is damaged, or if it has another origin.
 
@@ -52,6 +54,7 @@ def load(
         graph: the run's call graph.
         task: where the policy was rolled out; None if it was run along traces.
         observation_names: of the observation's columns.
+        reading: how these were made from a table.
     """
     if not path.is_file():
         return None
@@ -60,7 +63,7 @@ def load(
         mapping = read_json(path)
         if not isinstance(mapping, dict) or mapping.get(name) != _digest(origin):
             return None
-        return Explanation.from_mapping(mapping, graph, task, observation_names)
+        return Explanation.from_mapping(mapping, graph, task, observation_names, reading)
     except InputError:
         return None
 

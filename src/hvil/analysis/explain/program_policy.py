@@ -6,11 +6,12 @@ Letters: M environments, N traces.
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Int, Num
+from jaxtyping import Bool, Int
 
 from hvil.analysis.explain.interpreter import STUCK, Memory
 from hvil.analysis.explain.text import TextProgram
 from hvil.analysis.explain.vocabulary import Vocabulary
+from hvil.data.reading import ObservationReader
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 
@@ -18,18 +19,21 @@ from hvil.gate.errors import InputError
 class ProgramPolicy:
     """The text of a program, with a memory for each environment (`hvil.learners.learner.Policy`)."""
 
-    def __init__(self, source: str, words: Vocabulary, action_names: tuple[str, ...], width: int) -> None:
+    def __init__(
+        self, source: str, words: Vocabulary, action_names: tuple[str, ...], reader: ObservationReader
+    ) -> None:
         """Begin one episode.
 
         Args:
             source: the text, as `printing` writes it.
             words: its vocabulary.
             action_names: the actions as the traces name them.
-            width: how many numbers an observation has.
+            reader: what turns observations into numbers.
         """
         self.source = source
         self.action_names = action_names
-        self.width = width
+        self.width = reader.width
+        self._reader = reader
         self._text = TextProgram(source, words)
         self.reset()
 
@@ -45,13 +49,10 @@ class ProgramPolicy:
         """In which environments the program does nothing for ever. It then says ∅ there, which counts as wrong."""
         return np.array([memory == STUCK for memory in self._memories], dtype=bool)
 
-    def act(self, observation: Num[np.ndarray, "..."] | Bool[np.ndarray, "..."], greedy: bool = True) -> Any:
+    def act(self, observation: Any, greedy: bool = True) -> Any:
         """The next action (an int, or an array of them); the number of actions once the program has ended."""
-        array, count = np.asarray(observation), len(self._memories)
-        if array.size != count * self.width or not (self._single or len(array) == count):
-            raise InputError(
-                f"observations of shape {array.shape} do not fit: {count} environment(s), {self.width} numbers each"
-            )
+        count = len(self._memories)
+        array = self._reader(observation, count, self._single)
         done = self._text.act(array.reshape(count, self.width), self._memories)
         self._memories = [memory for _, memory in done]
         actions: Int[np.ndarray, "M"] = np.array([action for action, _ in done], dtype=np.int64)

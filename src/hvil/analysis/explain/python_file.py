@@ -12,6 +12,9 @@ from pathlib import Path
 from hvil.analysis.explain import interpreter
 from hvil.analysis.explain.explanation import Explanation
 from hvil.analysis.explain.vocabulary import Vocabulary
+from hvil.data.reading import UNKNOWN_NAME
+from hvil.data.tasks import Quantity
+from hvil.gate.text import in_docstring
 
 TEMPLATE = Path(__file__).parent / "templates" / "program.py"
 PLAY = "# $PLAY\n"
@@ -28,7 +31,7 @@ def python_file(explanation: Explanation) -> str:
     return filled(
         policy.rstrip() + "\n" if task is None else policy + play,
         {
-            " $FOR": "" if task is None else f" for {_in_docstring(task)}",
+            " $FOR": "" if task is None else f" for {in_docstring(task)}",
             "$FIDELITY": explanation.fidelity,
             "$PLAYING\n": "" if task is None else "Play it in the environment of hvil: python FILE [EPISODES] [SEED]\n",
             IMPORTS: f"{imports}\n\nimport numpy as np\n",
@@ -60,10 +63,13 @@ def _interpreter() -> tuple[str, str]:
 
 def _quantities(words: Vocabulary) -> str:
     """One entry of the dictionary for each quantity, in the type that the program meets."""
+    return "\n".join(f'        "{quantity.name}": {_value(quantity)},' for quantity in words.quantities)
+
+
+def _value(quantity: Quantity) -> str:
+    """The expression of a quantity's value."""
+    if quantity.categories:
+        texts = dict(enumerate(quantity.categories))
+        return f"{texts!r}.get(int({quantity.expression}), {UNKNOWN_NAME!r})"
     types = {"truth": "bool", "number": "float"}
-    return "\n".join(f'        "{q.name}": {types.get(q.kind, "int")}({q.expression}),' for q in words.quantities)
-
-
-def _in_docstring(text: str) -> str:
-    """A text that cannot end the docstring it stands in."""
-    return text.replace("\\", "/").replace('"', "'")
+    return f"{types.get(quantity.kind, 'int')}({quantity.expression})"

@@ -43,7 +43,9 @@ class TextProgram:
         actions, bounds = emitted.tolist(), itertools.pairwise(row_offsets.tolist())
         return np.array([self._agrees(values, first, actions[first:end]) for first, end in bounds], dtype=bool)
 
-    def _agrees(self, values: Mapping[str, Sequence[float]], first: int, actions: Sequence[int]) -> bool:
+    def _agrees(
+        self, values: Mapping[str, Sequence[float] | Sequence[str]], first: int, actions: Sequence[int]
+    ) -> bool:
         memory: Memory | None = None
         for row, wanted in enumerate(actions, start=first):
             if wanted == CUT:
@@ -54,5 +56,5 @@ class TextProgram:
         return True
 
 
-def _observed(values: Mapping[str, Sequence[float]], row: int) -> dict[str, float]:
+def _observed(values: Mapping[str, Sequence[float] | Sequence[str]], row: int) -> dict[str, float | str]:
     return {name: column[row] for name, column in values.items()}

@@ -7,8 +7,6 @@ become identifiers before they stand in a program.
 Letters: R recorded observations, D numbers of an observation.
 """
 
-import builtins
-import keyword
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +16,9 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 
 from hvil.analysis.explain.program import Condition, For, Literal
+from hvil.data.reading import UNKNOWN_NAME, Reading
 from hvil.data.tasks import Quantity, Task
+from hvil.gate.text import identifiers
 from hvil.machine.callgraph import CallGraph
 
 COUNTER, LAST = "counter", "last"
@@ -30,10 +30,12 @@ FACTORS = (1, 2, 3, 4)
 """A counter is compared with these multiples of a count: a loop over a list with up to four steps a round."""
 MOST_COMPARED = 6
 """Unnamed columns of whole numbers that are compared with each other, at most: these are 15 differences."""
+MOST_SINGLE = 12
+"""Texts of a category each of which conditions may ask for, at most; with more, only sets of them."""
+LONGEST_WORD = 40
+"""Characters of a text from data that stand in a program, at most."""
 MOST_COLUMNS = 64
 """Observations with more unnamed columns, such as images, are not explained: no reader could tell the names apart."""
-
-_RESERVED = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), COUNTER, LAST}
 
 
 @dataclass(frozen=True)
@@ -110,13 +112,9 @@ class Vocabulary:
         squares = {square(q.name): values[q.name] ** 2 for q in self.quantities if q.kind == "count"}
         return values | squares
 
-    def typed_values(self, observations: Num[np.ndarray, "R D"]) -> dict[str, list[float]]:
-        """Each quantity at each observation, in the type that a program's text meets: truth, float or whole number."""
-        types = {"truth": bool, "number": float}
-        return {
-            quantity.name: quantity.of(observations).astype(types.get(quantity.kind, int)).tolist()
-            for quantity in self.quantities
-        }
+    def typed_values(self, observations: Num[np.ndarray, "R D"]) -> dict[str, list[float] | list[str]]:
+        """Each quantity at each observation, in the type that a program's text meets: truth, number or text."""
+        return {quantity.name: _typed(quantity, quantity.of(observations)) for quantity in self.quantities}
 
     def literal_text(self, part: Literal) -> str:
         """A literal as the program writes it."""
@@ -126,7 +124,7 @@ class Vocabulary:
             return f"{LAST} is {'not ' if negated else ''}{name}"
         feature = self.features[test.feature]
         if feature.members:
-            return _membership_text(feature, negated)
+            return _membership_text(feature, negated, self.quantities[self.quantity_index(feature.left)].categories)
         if self.kinds.get(feature.left) == "truth":
             return f"{'not ' if negated else ''}{feature.left}"
         if self.kinds.get(feature.left) == "number":
@@ -153,11 +151,25 @@ class Vocabulary:
         return _multiple_text(loop.quantity, loop.factor) + _shift_text(loop.offset)
 
 
-def _membership_text(feature: Feature, negated: bool) -> str:
-    """Whether a quantity is one of some values."""
-    if len(feature.members) == 1:
-        return f"{feature.left} {'!=' if negated else '=='} {feature.members[0]}"
-    return f"{feature.left} {'not in' if negated else 'in'} {feature.members}"
+def _typed(quantity: Quantity, values: Float[np.ndarray, "R"]) -> list[float] | list[str]:
+    """The values of a quantity in the type that a program's text meets."""
+    if quantity.categories:
+        return [_category(quantity.categories, int(value)) for value in values]
+    types = {"truth": bool, "number": float}
+    typed: list[float] = values.astype(types.get(quantity.kind, int)).tolist()
+    return typed
+
+
+def _category(words: Sequence[str], value: int) -> str:
+    return words[value] if 0 <= value < len(words) else UNKNOWN_NAME
+
+
+def _membership_text(feature: Feature, negated: bool, words: Sequence[str]) -> str:
+    """Whether a quantity is one of some values, or of some texts."""
+    members = [f'"{_category(words, value)}"' if words else str(value) for value in feature.members]
+    if len(members) == 1:
+        return f"{feature.left} {'!=' if negated else '=='} {members[0]}"
+    return f"{feature.left} {'not in' if negated else 'in'} ({', '.join(members)})"
 
 
 def _whole_number_text(feature: Feature, floor: int, negated: bool) -> str:
@@ -191,14 +203,37 @@ def square(name: str) -> str:
     return f"{name} * {name}"
 
 
-def vocabulary(graph: CallGraph, task: Task | None, observation_names: Sequence[str], width: int) -> Vocabulary:
-    """The words for a policy: the quantities of its task, or one for each of the observation's `width` columns."""
+def vocabulary(
+    graph: CallGraph,
+    task: Task | None,
+    observation_names: Sequence[str],
+    width: int,
+    reading: Reading | None = None,
+) -> Vocabulary:
+    """The words for a policy: the quantities of its task, or one for each of the observation's `width` columns.
+
+    Args:
+        graph: with the names of actions and procedures.
+        task: whose quantities are used, if it has any.
+        observation_names: of the columns.
+        width: how many columns there are.
+        reading: how the columns were made from a table: it has the words of categories.
+    """
     quantities = () if task is None else task.quantities
     if not quantities:
         columns = observation_names if len(observation_names) == width else [f"observation_{i}" for i in range(width)]
-        quantities = tuple(Quantity(name, f"observation[..., {i}]", "number") for i, name in enumerate(columns))
+        texts = {} if reading is None else reading.categories
+        quantities = tuple(
+            Quantity(
+                name,
+                f"observation[..., {i}]",
+                CATEGORY if name in texts else "number",
+                category_words(texts.get(name, ())),
+            )
+            for i, name in enumerate(columns)
+        )
     # All names become identifiers at once, since no two of them may be the same.
-    names = iter(identifiers([*(q.name for q in quantities), *graph.action_names, *graph.procedures]))
+    names = iter(identifiers([*(q.name for q in quantities), *graph.action_names, *graph.procedures], (COUNTER, LAST)))
     return Vocabulary(
         quantities=tuple(quantity._replace(name=next(names)) for quantity in quantities),
         actions=tuple(next(names) for _ in graph.action_names),
@@ -254,6 +289,9 @@ def with_sets(words: Vocabulary, observations: Num[np.ndarray, "R D"], emitted: 
         for members in _usual_values(quantity.of(observations), emitted)
         if quantity.kind == CATEGORY or not _is_end(members, quantity.of(observations))
     ]
+    # A text may matter only together with other things, so that no action is the usual one with it.
+    few = [quantity for quantity in words.quantities if 0 < len(quantity.categories) <= MOST_SINGLE]
+    sets += [(quantity.name, (value,)) for quantity in few for value in range(len(quantity.categories))]
     return replace(words, sets=tuple(dict.fromkeys(sets)))
 
 
@@ -275,17 +313,14 @@ def _is_end(members: tuple[int, ...], values: Float[np.ndarray, "R"]) -> bool:
     return int(np.count_nonzero(inside[1:] != inside[:-1])) == 1
 
 
-def identifiers(names: Sequence[str]) -> list[str]:
-    """Different identifiers for any texts, as close to them as can be: `frontIsClear` becomes `front_is_clear`."""
-    result: list[str] = []
-    for name in names:
-        snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-        word = re.sub(r"\W+", "_", snake, flags=re.ASCII).strip("_").lower() or "x"
-        word = f"x{word}" if word[0].isdigit() else word
-        if word in _RESERVED:
-            word += "_"
-        base, number = word, 2
-        while word in result:
-            word, number = f"{base}_{number}", number + 1
-        result.append(word)
-    return result
+def category_words(texts: Sequence[str]) -> tuple[str, ...]:
+    """Different words for texts from data, such that they can stand in quotes in the text of a program."""
+    words: list[str] = []
+    for text in texts:
+        plain = re.sub(r'["\\\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]+', "_", text)
+        word = base = plain if len(plain) <= LONGEST_WORD else plain[: LONGEST_WORD - 1] + "…"
+        number = 2
+        while word in words or word == UNKNOWN_NAME:
+            word, number = f"{base} {number}", number + 1
+        words.append(word)
+    return tuple(words)

@@ -55,8 +55,14 @@ class RunFacts(NamedTuple):
     """As in `metrics.jsonl`."""
     explanation: Explanation | None = None
     """The extracted program; None leaves it out."""
+    baselines: Mapping[str, Any] = {}
+    """As in `baselines.json`."""
     program_error: Share | None = None
     """Test traces on which the program, by itself, does something wrong; None if unknown."""
+    effects: Mapping[str, str] = {}
+    """What each procedure returns with; none if the run has no effects, or nothing can be said."""
+    ignored: Mapping[str, Sequence[str]] = {}
+    """The fields of an observation that the network of a procedure does not read."""
 
 
 def content(
@@ -91,8 +97,11 @@ def content(
         "curves": curves_content(facts.metrics),
         "actions": list(config.action_names),
         "observations": names,
+        "kinds": kinds_content(config, shown) if names else [],
+        "baselines": baselines_content(facts.baselines),
         "graph": _graph_or_none(config.graph, recorded),
-        "program": program_content(facts.explanation, facts.program_error, readable),
+        "program": program_content(facts.explanation, facts.program_error, readable, facts.ignored),
+        "effects": [[name, text] for name, text in facts.effects.items()],
         "played": len(recorded),
         "episodes": [episode_content(episode, pictures, names) for episode, pictures in pairs],
         "pictures": album.uris,
@@ -100,10 +109,14 @@ def content(
     }
 
 
-def program_content(explanation: Explanation | None, error: Share | None, readable: bool) -> dict[str, Any] | None:
+def program_content(
+    explanation: Explanation | None, error: Share | None, readable: bool, ignored: Mapping[str, Sequence[str]]
+) -> dict[str, Any] | None:
     """The extracted program, and how well it stands for the policy; without its text if nobody could read it."""
     if explanation is None:
         return None
+    used = [procedure for procedure in ignored if ignored[procedure] and procedure in explanation.procedures]
+    ignoring = [f"the network of {procedure} ignores {', '.join(ignored[procedure])}" for procedure in used]
     return {
         "source": explanation.text if readable else None,
         "lines": explanation.lines,
@@ -115,7 +128,7 @@ def program_content(explanation: Explanation | None, error: Share | None, readab
         "error": None if error is None else error.value,
         "error_interval": None if error is None else list(error.interval),
         "traces": None if error is None else error.count,
-        "notes": explanation.notes,
+        "notes": [*explanation.notes, *ignoring],
     }
 
 
@@ -208,6 +221,32 @@ def observation_names(config: Config) -> list[str]:
         return []
     named = len(config.observation_names) == width
     return list(config.observation_names) if named else [f"o[{i}]" for i in range(width)]
+
+
+def kinds_content(config: Config, shown: Sequence[Episode]) -> list[list[str] | str]:
+    """How each number of an observation is shown: the texts it stands for, `truth` or `number`."""
+    if config.reading is not None:
+        texts = config.reading.categories
+        numbers = {column.key for column in config.reading.columns if column.kind in ("number", "elapsed")}
+        kinds = {name: "number" if name in numbers else "truth" for name in config.reading.names}
+        return [list(texts[name]) if name in texts else kinds[name] for name in config.reading.names]
+    flat = [np.asarray(episode.observations).reshape(len(episode.observations), -1) for episode in shown]
+    columns = np.concatenate(flat).T
+    return ["truth" if np.isin(column, (0, 1)).all() else "number" for column in columns]
+
+
+def baselines_content(baselines: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The policies that the run was compared with, and the run itself: name, error and its interval."""
+    rows = [(str(name), entry) for name, entry in baselines.items() if isinstance(entry, Mapping)]
+    return [
+        {
+            "name": name,
+            "error": _number_or_pair(entry.get("error")),
+            "interval": _number_or_pair(entry.get("error_interval")),
+            "updates": _number_or_pair(entry.get("updates")),
+        }
+        for name, entry in rows
+    ]
 
 
 def _thousandths(probabilities: Float[np.ndarray, "U"]) -> list[int]:

@@ -30,21 +30,22 @@ from hvil.machine.steps import Steps
 class GivesProbabilities(Protocol):
     """A policy of procedures that says how likely each PHP step is."""
 
-    def probabilities(self, features: Num[np.ndarray, "M D"], tops: Tops) -> Float[np.ndarray, "M U"]:
+    def step_probabilities(self, features: Num[np.ndarray, "M D"], tops: Tops) -> Float[np.ndarray, "M U"]:
         """The probability of each step of each active frame; NaN if the step is impossible."""
 
 
 def with_distributions(episode: Episode, learner: Learner, policy: Policy, trace: Traces, config: Config) -> Episode:
     """The episode with all probabilities that the learner has; `trace` is the teacher's, `policy` the learner's."""
     if isinstance(learner, BaselineLearner):
-        return episode._replace(policy=_of_baseline(learner, episode))
+        # What the network saw of its own continuous actions was not recorded.
+        return episode if learner.width else episode._replace(policy=_of_baseline(learner, episode))
     steps = episode.steps
     if steps is None:
         return episode
     if isinstance(policy, GivesProbabilities):
         features = episode.observations.reshape(len(episode.observations), -1)[steps.row]
         tops = Tops(steps.procedure, steps.counter, steps.last, steps.depth)
-        episode = episode._replace(policy=policy.probabilities(features, tops))
+        episode = episode._replace(policy=policy.step_probabilities(features, tops))
     posterior = getattr(learner, "posterior", None)
     if isinstance(posterior, PosteriorNetwork):
         episode = episode._replace(posterior=_of_posterior(episode, steps, posterior, trace, config))

@@ -5,11 +5,12 @@ Nothing is loaded from elsewhere: a content security policy forbids it, and allo
 
 import base64
 import hashlib
-import html
 import json
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
+
+from hvil.gate.text import in_html
 
 SCRIPTS = ("base.js", "machine.js", "timeline.js", "player.js", "graph.js", "curves.js", "main.js")
 
@@ -20,7 +21,7 @@ def page(content: Mapping[str, Any]) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     parts = {
         "policy": f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
-        "title": html.escape(str(content["title"])),
+        "title": in_html(content["title"]),
         "style": asset("report.css"),
         "data": embedded(content),
         "script": script,

@@ -112,10 +112,11 @@ class BubbleSortTask(Task):
             "layers": 4,
             "hvil": {
                 **STRUCTURE_SEARCH,
-                "updates": 2_000,
-                "curriculum": 1_000,
+                "updates": 1_000,
+                "curriculum": 500,
                 "counter": "20/10",
                 "length_price": 1.0,
+                "curvature_price": 10.0,
                 "restarts": 8,
             },
         }

@@ -61,10 +61,11 @@ class Demonstrations(NamedTuple):
     """How many of them the program finished on without a crash."""
 
 
-def cut_world(cells: Int[np.ndarray, "rows columns"], robot: Int[np.ndarray, "3"], size: Int[np.ndarray, "2"]) -> World:
+def cut_world(cells: np.ndarray, robot: np.ndarray, size: np.ndarray) -> World:
     """One world out of arrays of the common size."""
     row, column, orientation = (int(number) for number in robot)
-    return World(cells[: size[0] + 2, : size[1] + 2].astype(np.int8), row, column, orientation)
+    rows, columns = (int(number) + 2 for number in size)
+    return World(cells[:rows, :columns].astype(np.int8), row, column, orientation)
 
 
 def draw_grids(rng: np.random.Generator, count: int) -> Grids:

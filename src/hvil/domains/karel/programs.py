@@ -3,11 +3,12 @@
 The paper says seven and lists six; by the public puzzle numbering the seventh repeats B.
 """
 
-from pathlib import Path
+import os
 
 from hvil.domains.karel.parser import parse
 from hvil.domains.karel.syntax import Program
 from hvil.gate.errors import InputError
+from hvil.gate.files import read_text
 
 PROGRAMS = {
     "A": "def run() { turnRight(); while (noMarkersPresent()) { move(); if (rightIsClear()) { turnRight(); } } }",
@@ -61,13 +62,7 @@ def named_or_file(argument: str) -> Program:
     """
     if argument in NAMED:
         return named_or_source(argument)
-    try:
-        source = Path(argument).read_text(encoding="utf-8")
-    except FileNotFoundError as error:
+    if not os.path.lexists(argument):
         names = ", ".join(NAMED)
-        raise InputError(f"karel:{argument}: no program of that name ({names}) and no such file") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{argument}: not a text file, expected a Karel program") from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"{argument}: cannot be read ({error})") from error
-    return parse(source, source_name=argument)
+        raise InputError(f"karel:{argument}: no program of that name ({names}) and no such file")
+    return parse(read_text(argument), source_name=argument)

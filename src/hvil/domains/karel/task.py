@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+import numpy as np
+
 from hvil.data.tasks import STRUCTURE_SEARCH, Quantity, Task
 from hvil.data.traces import Annotations, Traces
 from hvil.domains.karel.environment import KarelEnv
@@ -11,7 +13,7 @@ from hvil.domains.karel.interpreter import procedure_calls
 from hvil.domains.karel.printer import print_program
 from hvil.domains.karel.programs import HIERARCHICAL, NAMED, named_or_file
 from hvil.domains.karel.syntax import ACTIONS, OBSERVATIONS
-from hvil.gate.errors import InputError
+from hvil.gate.errors import InputError, one_line
 
 
 class KarelTask(Task):
@@ -115,7 +117,13 @@ class KarelTask(Task):
     def reset_options(self, traces: Traces, index: int) -> dict[str, Any]:
         """The initial world of a trace."""
         try:
-            arrays = (traces.metadata[name][index] for name in ("cells", "robot", "size"))
+            cells, robot, size = (traces.metadata[name][index] for name in ("cells", "robot", "size"))
         except KeyError as error:
             raise InputError(f"{self.name}: the traces hold no initial worlds (metadata {error})") from error
-        return {"world": cut_world(*arrays)}
+        try:
+            world = cut_world(np.asarray(cells), np.asarray(robot), np.asarray(size))
+            world.check()
+        except (TypeError, ValueError, IndexError, OverflowError) as error:
+            reason = one_line(error, 200)
+            raise InputError(f"{self.name}: trace {index} has no initial world ({reason})") from error
+        return {"world": world}

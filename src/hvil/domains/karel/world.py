@@ -42,6 +42,18 @@ class World:
     orientation: int
     """0 north, 1 east, 2 south, 3 west."""
 
+    def check(self) -> None:
+        """Raise a `ValueError` if it is no world: nothing that acts in it checks any bounds."""
+        cells = self.cells
+        if cells.ndim != 2 or min(cells.shape) < 3 or cells.min() < WALL or cells.max() > MAX_MARKERS:
+            raise ValueError(f"its cells are not a grid of walls and of 0 to {MAX_MARKERS} markers")
+        inside = cells[1:-1, 1:-1]
+        if (cells == WALL).sum() - (inside == WALL).sum() != cells.size - inside.size:
+            raise ValueError("there is no wall around it")
+        within = 0 < self.row < cells.shape[0] - 1 and 0 < self.column < cells.shape[1] - 1
+        if not within or cells[self.row, self.column] == WALL or not 0 <= self.orientation < 4:
+            raise ValueError("the robot does not stand on a free cell")
+
     def clear(self, turn: int) -> bool:
         """Whether the neighbouring cell is free; `turn` counts quarter turns to the right of the robot's front."""
         rows, columns = STEPS[(self.orientation + turn) % 4]

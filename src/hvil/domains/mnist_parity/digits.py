@@ -4,7 +4,6 @@ Every full file is checked by the MD5 of its uncompressed contents. What is done
 `task` and `environment`.
 """
 
-import gzip
 import hashlib
 import os
 import urllib.request
@@ -18,7 +17,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from hvil.gate.errors import InputError
-from hvil.gate.files import cache_directory, write_atomically
+from hvil.gate.files import cache_directory, read_bytes, write_bytes
 
 Split = Literal["train", "test"]
 
@@ -28,6 +27,8 @@ DIRECTORY_VARIABLE = "HVIL_MNIST"
 # The mirror that torchvision downloads from.
 MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 TIMEOUT_SECONDS = 60
+LARGEST = 48 << 20
+"""More than the largest of the files has, compressed or not, in bytes: no more is ever unpacked."""
 
 FILES: dict[Split, tuple[str, str]] = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
@@ -89,7 +90,7 @@ def read_file(name: str, directory: Path) -> bytes:
     if not paths:
         raise InputError(f"{directory}: neither {name} nor {name}.gz is there; expected the four MNIST files")
     try:
-        return _checked(name, paths[0].read_bytes(), str(paths[0]))
+        return _checked(name, read_bytes(paths[0], most=LARGEST), str(paths[0]))
     except OSError as error:
         raise InputError(f"{paths[0]}: cannot be read ({error.strerror})") from error
 
@@ -114,7 +115,7 @@ def _download(name: str, directory: Path) -> None:
     url = f"{MIRROR}{name}.gz"
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
-            compressed: bytes = response.read()
+            compressed: bytes = response.read(LARGEST)
     except OSError as error:
         reason = getattr(error, "reason", error)
         raise InputError(
@@ -126,16 +127,19 @@ def _download(name: str, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{directory}: cannot be made ({error.strerror})") from error
-    write_atomically(directory / f"{name}.gz", lambda path: path.write_bytes(compressed))
+    write_bytes(directory / f"{name}.gz", compressed)
 
 
 def _checked(name: str, contents: bytes, where: str) -> bytes:
     """The uncompressed contents, if they are what they should be."""
     if contents[:2] == b"\x1f\x8b":
+        unpacking = zlib.decompressobj(wbits=31)
         try:
-            contents = gzip.decompress(contents)
-        except (OSError, EOFError, zlib.error) as error:
+            contents = unpacking.decompress(contents, LARGEST)
+        except zlib.error as error:
             raise InputError(f"{where}: damaged gzip file ({error}); fetch it again") from error
+        if not unpacking.eof:
+            raise InputError(f"{where}: damaged gzip file (it ends too soon, or is too large); fetch it again")
     digest = hashlib.md5(contents, usedforsecurity=False).hexdigest()
     if digest != MD5[name]:
         raise InputError(f"{where}: damaged or not MNIST, the MD5 of its contents is {digest}, expected {MD5[name]}")

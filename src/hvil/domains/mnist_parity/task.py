@@ -23,6 +23,7 @@ from hvil.domains.mnist_parity.observations import (
     digit_observations,
     image_observations,
 )
+from hvil.gate.border import refuse_if_confined
 from hvil.gate.errors import InputError
 
 SUBPROCEDURES = tuple(f"sub_{number}" for number in range(1, 6))
@@ -44,9 +45,13 @@ class MnistParityTask(Task):
     """
 
     forms: ClassVar[str] = "mnist-parity:P (such as mnist-parity:0.7, mnist-parity:0.7,full)"
+    options: ClassVar[tuple[str, ...]] = ("full", "shuffled")
 
     p: float
     full: bool = False
+    shuffled: bool = False
+    """The demonstrations show the digits of each other, in random order. Then the digit says nothing about the image:
+    a control for what the digit is good for."""
     directory: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
@@ -58,23 +63,26 @@ class MnistParityTask(Task):
 
     @classmethod
     def from_argument(cls, argument: str) -> "MnistParityTask":
-        """The task with the argument of `mnist-parity:…`: a probability, perhaps with `,full`."""
-        number, _, word = argument.partition(",")
+        """The task with the argument of `mnist-parity:…`: a probability, perhaps with `,full` and `,shuffled`."""
+        number, *words = argument.split(",")
         try:
             probability = float(number)
         except ValueError:
             probability = -1.0
-        if not 0.0 <= probability <= 1.0 or argument not in (number, f"{number},full"):
+        in_order = [word for word in cls.options if word in words]
+        if not 0.0 <= probability <= 1.0 or words != in_order:
             raise InputError(
                 f"mnist-parity:{argument}: expected a probability from 0 to 1, such as mnist-parity:0.7, "
-                "and perhaps ',full' for all images"
+                "and perhaps ',full' for all images and ',shuffled' for digits in random order"
             )
-        return cls(probability, full=word == "full")
+        if "full" in words and named_directory() is None:
+            refuse_if_confined(f"mnist-parity:{argument}, which may be downloaded")
+        return cls(probability, full="full" in words, shuffled="shuffled" in words)
 
     @property
     def name(self) -> str:
-        """`mnist-parity:P`, with `,full` if all of MNIST is used."""
-        return f"mnist-parity:{self.p:g}{',full' if self.full else ''}"
+        """`mnist-parity:P`, with `,full` if all of MNIST is used and `,shuffled` if digits are."""
+        return f"mnist-parity:{self.p:g}{',full' if self.full else ''}{',shuffled' if self.shuffled else ''}"
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -130,13 +138,14 @@ class MnistParityTask(Task):
 
     def _traces(self, split: Split, count: int, seed: int, p: float, progress: Callable[[int], None] | None) -> Traces:
         source = digits(split, self.full, self.directory)
-        image_generator, action_generator = random_generator(seed).spawn(2)
+        # The third generator changes nothing about the others: images and actions are those of the task itself.
+        image_generator, action_generator, shuffle_generator = random_generator(seed).spawn(3)
         images = draw_images(len(source.labels), count, image_generator)
         labels = source.labels[images]
         wrong = action_generator.random(count) >= p
         observations = np.empty((2 * count, len(OBSERVATION_NAMES)), np.float32)
         observations[0::2] = image_observations(source.images[images])
-        observations[1::2] = digit_observations(labels)
+        observations[1::2] = digit_observations(shuffle_generator.permutation(labels) if self.shuffled else labels)
         if progress is not None:
             progress(count)
         return Traces(

@@ -20,7 +20,7 @@ $PROGRAM
 """
 
 
-def observe(observation: np.ndarray) -> dict[str, bool | float]:
+def observe(observation: np.ndarray) -> dict[str, bool | float | str]:
     """Give words to what is observed."""
     return {
         # $QUANTITIES

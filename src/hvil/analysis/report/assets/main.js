@@ -48,8 +48,8 @@ function drawSummary(data) {
     }
     cards.push([label, percent(value), track, [between, count ? `${plural(count, 'trace')}` : '', note].filter(Boolean).join(' · ')]);
   };
-  share(evaluation, 'error', 'Error', 'bad', evaluation.traces, '');
-  share(evaluation, 'error_unseen', 'Error on unseen traces', 'bad', evaluation.traces_unseen, '');
+  share(evaluation, 'error', 'Error', 'bad', evaluation.traces, 'with at least one wrong action, the end included');
+  share(evaluation, 'error_unseen', 'Error on unseen traces', 'bad', evaluation.traces_unseen, 'not in the training set');
   share(evaluation, 'rollout_success', 'Successful roll-outs', 'good', null, '');
   const evaluated = cards.length;
   if (data.program) share(data.program, 'error', 'Error of the program', 'bad', data.program.traces, 'in place of the network');
@@ -57,6 +57,9 @@ function drawSummary(data) {
   if (!evaluated) {
     const label = facts.on_traces ? 'Traces followed without an error' : 'Successful episodes';
     cards.push([label, `${facts.success} of ${data.played}`, null, 'of those played for this report']);
+  }
+  for (const { name, error, interval } of data.baselines) {
+    if (name !== data.model) share({ error, error_interval: interval }, 'error', `Error of ${name}`, 'bad', null, 'a baseline, on the same traces');
   }
   const steps = evaluation.php_steps_per_action;
   if (steps && data.graph) cards.push(['PHP steps per action', short(steps), null, 'calls, returns and actions']);
@@ -120,6 +123,8 @@ function main() {
   byId('training').classList.toggle('hidden', !data.curves.length);
   new Player(data, names);
   if (data.graph) drawGraph(data, names);
+  byId('effects').replaceChildren(...data.effects.map(([name, text]) => h('li', {}, `${name} returns with ${text}`)));
+  byId('effects').classList.toggle('hidden', !data.effects.length);
   if (data.program) drawProgram(data.program);
   if (data.curves.length) drawCurves(data.curves);
   drawSettings(data.settings);

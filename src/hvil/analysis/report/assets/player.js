@@ -255,12 +255,16 @@ class Player {
     const values = new Map();
     for (let place = 0; place < flat.length; place += 2) values.set(flat[place], flat[place + 1]);
     const few = names.length <= 10;
-    const shown = names.map((_, index) => index).filter((index) => few || values.has(index));
+    const shown = names.map((_, index) => index).filter((index) => few || values.has(index) || Array.isArray(this.data.kinds[index]));
     list.replaceChildren(...shown.map((index) => {
       const value = values.get(index) || 0;
-      const plain = value === 0 || value === 1;
+      const kind = this.data.kinds[index];
+      if (kind !== 'truth') {
+        const text = Array.isArray(kind) ? (value in kind ? kind[value] : '(unknown)') : short(value);
+        return h('li', { class: 'on' }, h('span', { class: 'sign', 'aria-hidden': 'true' }, '·'), `${names[index]} = ${text}`);
+      }
       return h('li', { class: value ? 'on' : 'off' }, h('span', { class: 'sign', 'aria-hidden': 'true' }, value ? '●' : '○'),
-        names[index], plain ? h('span', { class: 'hidden-text' }, value ? ': yes' : ': no') : ` = ${short(value)}`);
+        names[index], h('span', { class: 'hidden-text' }, value ? ': yes' : ': no'));
     }));
   }
 }
