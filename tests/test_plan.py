@@ -15,6 +15,7 @@ import hvil
 from hvil.cli.main import main
 from hvil.data.settings import DataSettings
 from hvil.data.sources import Data, load_data
+from hvil.data.tasks import find_task
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.training.fit import prepare
@@ -200,5 +201,13 @@ def test_a_search_that_the_data_do_not_allow_is_not_suggested() -> None:
     long = planned("bubblesort:8-9")
     assert not long.config.model.exact_start  # type: ignore[attr-defined]
     assert "no trace has at most 50 actions" in long.reasons["exact_start"]
+    few = planned("bubblesort:5-5", demos=6)
+    assert few.config.model.exact_start  # type: ignore[attr-defined]
+    lengths = sorted(find_task("bubblesort:5-5").demonstrations(6, 0).lengths)
+    assert few.config.model.exact_length == lengths[3] > 50  # type: ignore[attr-defined]
+    assert "the 4 shortest traces" in few.reasons["exact_length"]
+    alone = prepare("karel:F", {"demos": 3, "test_traces": 2}, "chain:1").plan
+    assert not alone.config.model.exact_start  # type: ignore[attr-defined]
+    assert "no procedure calls another" in alone.reasons["exact_start"]
     with pytest.raises(InputError, match="no trace has at most 50 actions"):
         hvil.fit("bubblesort:8-9", demos=3, test_traces=2, exact_start=10, updates=1, restarts=1)

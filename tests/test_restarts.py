@@ -144,8 +144,8 @@ def test_restarts_on_ray_are_those_of_this_machine(tmp_path: Path) -> None:
 
 
 def test_restarts_refuse_what_only_one_run_can_have(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="TensorBoard"):
-        hvil.fit(toy_traces(), out=tmp_path / "run", restarts=2, tensorboard=True, **SMALL)
+    with pytest.raises(InputError, match="log tensorboard: a log is that of one run"):
+        hvil.fit(toy_traces(), out=tmp_path / "run", restarts=2, log="tensorboard", **SMALL)
     with pytest.raises(InputError, match="resuming needs a run directory"):
         hvil.fit(toy_traces(), restarts=2, resume=True, **SMALL)
 

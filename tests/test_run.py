@@ -93,7 +93,15 @@ def trace_file(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_a_run_directory_holds_what_the_design_says_and_loads_to_the_same_policy(finished: Path) -> None:
     names = {path.name for path in finished.iterdir()}
-    assert names == {"config.json", "model.safetensors", "checkpoint", "metrics.jsonl", "traces.npz", "test.npz"}
+    assert names == {
+        "config.json",
+        "model.safetensors",
+        "checkpoint",
+        "metrics.jsonl",
+        "traces.npz",
+        "test.npz",
+        ".lock",
+    }
     run, again = hvil.load(finished), hvil.fit(TRACES[:15], **QUICK)
     assert again.path is None
     assert same_weights(run, again), "the same traces, settings and seed give the same weights"
@@ -369,7 +377,7 @@ def test_sources_have_short_names() -> None:
 
 def test_tensorboard_files_are_written_when_asked_for(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
-    hvil.fit(TRACES, out=tmp_path / "run", tensorboard=True, **QUICK)
+    hvil.fit(TRACES, out=tmp_path / "run", log="tensorboard", **QUICK)
     assert list((tmp_path / "run" / "tensorboard").iterdir())
 
 

@@ -1,4 +1,4 @@
-"""The flags of commands that run jobs: how many at a time, and who runs them."""
+"""Flags that several commands share: how many jobs at a time and who runs them, and where a run's traces are."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -17,6 +17,16 @@ def add_engine_flags(parser: argparse.ArgumentParser, jobs: str) -> None:
     parser.add_argument("--workers", type=int, metavar="K", help=f"{jobs} at a time (default: one a processor)")
     parser.add_argument(
         "--ray-address", metavar="HOST:PORT", help="a running Ray cluster (default: one is started on this machine)"
+    )
+
+
+def add_source_flag(parser: argparse.ArgumentParser) -> None:
+    """Add the flag by which the user names the traces of a run that somebody else trained."""
+    parser.add_argument(
+        "--source",
+        dest="own_source",
+        metavar="SOURCE",
+        help="where the run's own traces are, if somebody else trained it (a run that you trained knows it)",
     )
 
 

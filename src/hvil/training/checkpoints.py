@@ -6,8 +6,9 @@ The last two checkpoints stay. `state.safetensors` holds the tensors, `state.jso
 
 import hashlib
 import os
-import shutil
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,8 +17,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_bytes
 from safetensors.torch import save as save_bytes
 
-from hvil.gate.errors import InputError
-from hvil.gate.files import read_json, sync, write_json
+from hvil.gate.errors import InputError, one_line
+from hvil.gate.files import naming_failures, read_bytes, read_json, remove_directory, sync, write_bytes, write_json
+from hvil.gate.settings import from_mapping, setting
 
 CHECKPOINTS = 2
 """Checkpoints that stay: the newest, and the one before in case the newest is damaged."""
@@ -30,6 +32,16 @@ class Snapshot(NamedTuple):
     tensors: dict[str, torch.Tensor]
     facts: dict[str, Any]
     """All that is not a tensor, in a form that JSON can hold."""
+
+
+@dataclass(frozen=True)
+class _Document:
+    """The contents of `state.json`."""
+
+    update: int = setting(0, "the number of updates", low=0)
+    digest: str = ""
+    identity: Mapping[str, str] | None = None
+    facts: Mapping[str, Any] | None = None
 
 
 class Checkpoints:
@@ -51,7 +63,7 @@ class Checkpoints:
         self._refuse_links()
         if not self.directory.is_dir():
             return []
-        return sorted(int(entry.name) for entry in self.directory.iterdir() if entry.name.isdecimal())
+        return sorted(int(entry.name) for entry in self.directory.iterdir() if re.fullmatch("[0-9]{8,12}", entry.name))
 
     def save(self, snapshot: Snapshot) -> None:
         """Write a checkpoint, then remove all but the last two.
@@ -67,11 +79,15 @@ class Checkpoints:
         self._clear_leftovers()
         data = save_bytes(snapshot.tensors)
         part, target = self.directory / f".{snapshot.update:08d}.part", self._path(snapshot.update)
-        part.mkdir()
-        (part / "state.safetensors").write_bytes(data)
-        sync(part / "state.safetensors")
         document = {"update": snapshot.update, "digest": _digest(data), "identity": self.identity}
-        write_json(part / "state.json", document | {"facts": snapshot.facts})
+        try:
+            with naming_failures(part):
+                part.mkdir()
+            write_bytes(part / "state.safetensors", data)
+            write_json(part / "state.json", document | {"facts": snapshot.facts})
+        except BaseException:
+            remove_directory(part)  # a full disk: half a checkpoint would only take more of it
+            raise
         self._discard(target)
         part.rename(target)
         sync(self.directory)
@@ -96,26 +112,26 @@ class Checkpoints:
 
     def _read(self, path: Path, update: int) -> Snapshot:
         try:
-            document = read_json(path / "state.json")
+            document = from_mapping(_Document, read_json(path / "state.json"), "state.json", noun="entry")
         except InputError as error:
             raise _DamagedError(f"the checkpoint is damaged ({error})") from error
-        facts, identity = (document.get(k) if isinstance(document, dict) else None for k in ("facts", "identity"))
-        if not isinstance(facts, dict) or not isinstance(identity, dict) or document.get("update") != update:
+        facts, identity = document.facts, document.identity
+        if facts is None or identity is None or document.update != update:
             raise _DamagedError("the checkpoint is damaged (state.json lacks what it should hold)")
         for what, digest in self.identity.items():
             if identity.get(what) != digest:
                 raise InputError(f"{path}: the checkpoint was made with another {what}")
         try:
-            data = (path / "state.safetensors").read_bytes()
+            data = read_bytes(path / "state.safetensors")
             tensors = load_bytes(data)
-        except (OSError, SafetensorError, ValueError, KeyError) as error:
-            raise _DamagedError(f"the checkpoint is truncated or damaged ({error})") from error
+        except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
+            raise _DamagedError(f"the checkpoint is truncated or damaged ({one_line(error, 200)})") from error
         broken = not_finite(tensors)
         if broken:
             raise _DamagedError(f"the checkpoint holds a value that is not finite, in {broken}")
-        if document.get("digest") != _digest(data):
+        if document.digest != _digest(data):
             raise _DamagedError("the checkpoint is damaged (state.safetensors was changed)")
-        return Snapshot(update, tensors, facts)
+        return Snapshot(update, tensors, dict(facts))
 
     def _path(self, update: int) -> Path:
         return self.directory / f"{update:08d}"
@@ -129,15 +145,15 @@ class Checkpoints:
         """Remove what a killed process left of its own: names that this class gives, and nothing else."""
         for pattern in (".????????.part", ".????????.old"):
             for entry in self.directory.glob(pattern):
-                if entry.name[1:9].isdecimal() and not entry.is_symlink():
-                    shutil.rmtree(entry, ignore_errors=True)
+                if re.fullmatch("[0-9]{8}", entry.name[1:9]):
+                    remove_directory(entry)
 
     def _discard(self, path: Path) -> None:
         # Renamed first: a process killed while it deletes must not leave half a checkpoint under a valid name.
         if path.exists():
             hidden = path.with_name(f".{path.name}.old")
             os.rename(path, hidden)
-            shutil.rmtree(hidden, ignore_errors=True)
+            remove_directory(hidden)
 
 
 class _DamagedError(Exception):

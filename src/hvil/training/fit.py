@@ -39,7 +39,7 @@ def fit(
     validation: Traces | float | None = None,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
-    tensorboard: bool = False,
+    log: str | None = None,
     progress: bool = False,
     workers: int | None = None,
     **settings: Any,
@@ -57,7 +57,7 @@ def fit(
             tenth, if there is no task.
         out: a new directory for the run; None keeps it in memory.
         resume: go on with the run in `out`.
-        tensorboard: also write TensorBoard's files into `out`.
+        log: who else gets the numbers: `tensorboard` (files in `out`), `wandb` or `trackio`.
         progress: show a progress bar on standard error.
         workers: how many restarts run at a time; by default one for each processor.
         **settings: any field of `DataSettings`, of the learner's settings class or of `TrainingSettings`, and `model`,
@@ -68,7 +68,7 @@ def fit(
     path = None if out is None else Path(out)
     earlier = earlier_config(path) if resume else None
     data, plan = prepare(source, settings, call_graph, test=test, validation=validation, earlier=earlier)
-    return train_plan(plan, data, path, resume=resume, tensorboard=tensorboard, progress=progress, workers=workers)
+    return train_plan(plan, data, path, resume=resume, log=log, progress=progress, workers=workers)
 
 
 def prepare(

@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from hvil.data.action_scale import ActionScale
+from hvil.data.formats.recognition import lines
+from hvil.data.formats.tables import NO_ACTION
 from hvil.data.inputs import Inputs, is_image, suitable_inputs
 from hvil.data.traces import Traces
-from hvil.training.plan import suggested_call_graph
+from hvil.training.plan import shape_lines, suggested_call_graph
 
 COLUMNS_SHOWN = 40
 """Columns that are described, at most: more do not fit on a screen."""
@@ -35,6 +38,16 @@ class Column:
 
 
 @dataclass(frozen=True)
+class SourceColumn:
+    """How one column of the table is read."""
+
+    name: str
+    read_as: str
+    flag: str
+    """The flag that changes it."""
+
+
+@dataclass(frozen=True)
 class Inspection:
     """What `hvil inspect` says."""
 
@@ -43,10 +56,14 @@ class Inspection:
     lengths: Mapping[str, float]
     actions: Mapping[str, int]
     """How often each action is taken."""
+    continuous: tuple[Column, ...]
+    """The numbers of a continuous action; empty for discrete actions."""
     observation_shape: tuple[int, ...]
     observation_type: str
     columns: tuple[Column, ...]
     """The first of them, if there are many."""
+    table: tuple[SourceColumn, ...]
+    """How the columns of the file are read, if it is a table of another tool."""
     annotated: float
     """Share of the steps whose call structure is known."""
     procedures: tuple[str, ...]
@@ -59,37 +76,53 @@ class Inspection:
         return asdict(self)
 
 
-def inspect(traces: Traces) -> Inspection:
-    """Describe a set of traces."""
+def inspect(traces: Traces, pictures: str = "auto") -> Inspection:
+    """Describe a set of traces; `pictures` says whether bytes may be read as pictures, as in `DataSettings`."""
     annotations = traces.annotations
     annotated = 0.0 if annotations is None else float(annotations.known.mean())
     choice = suggested_call_graph(traces, annotated > 0)
     counts = np.bincount(traces.actions, minlength=len(traces.action_names)).tolist()
-    columns = () if is_image(traces) else _columns(traces)
+    columns = () if is_image(traces, pictures) else _columns(traces, pictures)
+    table = () if traces.reading is None else tuple(SourceColumn(*line) for line in lines(traces.reading))
     return Inspection(
         traces=len(traces),
         steps=len(traces.actions),
         lengths=traces.length_statistics()._asdict(),
         actions=dict(zip(traces.action_names, counts, strict=True)),
+        continuous=_continuous(traces),
         observation_shape=traces.observation_shape,
         observation_type=str(traces.observations.dtype),
         columns=columns,
+        table=table,
         annotated=annotated,
         procedures=() if annotations is None else annotations.procedures,
         call_graph=choice.reason,
-        oddities=tuple(_oddities(traces, columns)),
+        oddities=tuple(_oddities(traces, columns) + shape_lines(traces, pictures)),
     )
 
 
-def _columns(traces: Traces) -> tuple[Column, ...]:
+def _columns(traces: Traces, pictures: str) -> tuple[Column, ...]:
     flat = traces.observations.reshape(len(traces.observations), -1)
-    inputs = None if "task" in traces.attributes else suitable_inputs(traces)
+    inputs = None if "task" in traces.attributes else suitable_inputs(traces, pictures)
     names = traces.observation_names or [f"o[{c}]" for c in range(flat.shape[1])]
     columns = []
     for index, name in enumerate(names[:COLUMNS_SHOWN]):
         values = flat[:, index]
         low, high, different = float(values.min()), float(values.max()), len(np.unique(values))
         columns.append(Column(name, low, high, different, _seen_as(inputs, index)))
+    return tuple(columns)
+
+
+def _continuous(traces: Traces) -> tuple[Column, ...]:
+    """The numbers of a continuous action."""
+    scale = ActionScale.of(traces)
+    if scale is None or traces.vectors is None:
+        return ()
+    columns = []
+    for name, mean, deviation, values in zip(scale.names, scale.means, scale.scales, traces.vectors.T, strict=True):
+        low, high, different = float(values.min()), float(values.max()), len(np.unique(values))
+        seen_as = f"standardised (mean {mean:.4g}, scale {deviation:.4g})"
+        columns.append(Column(name, low, high, different, seen_as))
     return tuple(columns)
 
 
@@ -110,11 +143,17 @@ def _oddities(traces: Traces, columns: tuple[Column, ...]) -> list[str]:
     unused = [name for name, count in zip(traces.action_names, used, strict=True) if not count]
     if unused:
         oddities.append(f"actions that are never taken: {', '.join(unused[:10])}")
-    if len(traces.action_names) == 1:
+    still = [column.name for column in _continuous(traces) if column.different == 1]
+    if still:
+        oddities.append(f"numbers of the action that never change: {', '.join(still)}")
+    if len(traces.action_names) == 1 and traces.vectors is None:
         oddities.append("there is only one action: nothing to choose")
     constant = [column.name for column in columns if column.different == 1]
     if constant:
         oddities.append(f"columns that never change: {', '.join(constant[:10])}")
+    null_words = [name for name in traces.action_names if name in NO_ACTION]
+    if null_words:
+        oddities.append(f"actions that other tools take for a missing value: {', '.join(null_words)}")
     if "last_observation" in traces.attributes:
         oddities.append("the log ends with the last action: the last observation stands twice in each trace")
     longest = int(traces.lengths.max())

@@ -7,9 +7,10 @@ of a checkpoint, so that a run that was killed and resumed ends with the same bi
 """
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -107,7 +108,7 @@ def train(
     Raises:
         FloatingPointError: the loss or the weights are no longer finite; the last good checkpoint stays.
     """
-    with _surroundings(settings):
+    with alone_in_process(), _surroundings(settings):
         state = _initial_state(learner, settings)
         snapshot = hooks.checkpoints.latest() if hooks.checkpoints and resume else None
         if snapshot is not None:
@@ -256,9 +257,18 @@ def intervals(settings: TrainingSettings) -> Intervals:
     )
 
 
+_TURN = threading.RLock()
+"""Held while torch's random state and threads are ours: a process has one of each, whoever else trains in it."""
+
+
+def alone_in_process() -> AbstractContextManager[Any]:
+    """While the block runs, other threads of this process wait to train: their weights are as if they were alone."""
+    return _TURN
+
+
 def seeded(seed: int, make: Callable[[], Any]) -> Any:
     """Call `make` with torch's random state set by the seed, and leave that state as it was for everyone else."""
-    with torch.random.fork_rng(devices=[]):
+    with alone_in_process(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return make()
 

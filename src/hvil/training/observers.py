@@ -1,9 +1,8 @@
-"""Observers of a training run: the metrics file, TensorBoard, an announcement, the progress bar.
+"""Observers of a training run: the metrics file, an announcement, the progress bar.
 
-`loop.Observer` is their interface.
+`loop.Observer` is their interface; `loggers` has those that pass numbers on to other tools.
 """
 
-import json
 import math
 import sys
 import time
@@ -11,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from hvil.gate.border import has_file
 from hvil.gate.errors import InputError
-from hvil.gate.files import write_text
+from hvil.gate.files import append_file, json_line, naming_failures, parse_json, read_lines, write_text
 from hvil.gate.progress import bar_of_tasks
 
 
@@ -26,8 +26,8 @@ class MetricsFile:
     def begin(self, update: int, updates: int) -> None:
         """Drop the lines of later updates, and open the file."""
         earlier = (line for line in read_metrics(self.path) if line["update"] <= update)
-        write_text(self.path, "".join(f"{json.dumps(line)}\n" for line in earlier))
-        self._stream = self.path.open("a", encoding="utf-8")
+        write_text(self.path, "".join(map(json_line, earlier)))
+        self._stream = append_file(self.path)
 
     def tick(self, update: int, loss: float, metrics: Mapping[str, float]) -> None:
         """Nothing: single updates are not recorded."""
@@ -36,8 +36,9 @@ class MetricsFile:
         """Write a line and flush it, so that a killed run has every line up to its last checkpoint."""
         assert self._stream is not None
         line = {name: value if math.isfinite(value) else None for name, value in values.items()}
-        self._stream.write(json.dumps(line) + "\n")
-        self._stream.flush()
+        with naming_failures(self.path):
+            self._stream.write(json_line(line))
+            self._stream.flush()
 
     def end(self) -> None:
         """Close the file."""
@@ -47,50 +48,19 @@ class MetricsFile:
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The lines of a metrics file, without a last line that a killed process left unfinished."""
-    if not path.is_file():
-        return []
-    lines = []
-    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    lines: list[dict[str, Any]] = []
+    for text in read_lines(path, errors="replace") if has_file(path) else []:
         try:
-            line = json.loads(text)
-        except ValueError:
+            line = parse_json(text, str(path))
+        except InputError:
             break
-        if not isinstance(line, dict) or not isinstance(line.get("update"), int):
+        numbers = isinstance(line, dict) and all(
+            value is None or type(value) in (int, float) for value in line.values()
+        )
+        if not numbers or type(line.get("update")) is not int:
             break
         lines.append(line)
     return lines
-
-
-class TensorBoard:
-    """Writes the same numbers for TensorBoard; it needs the extra `tensorboard`."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise InputError("--tensorboard needs TensorBoard: pip install 'hvil[tensorboard]'") from error
-        self._make = SummaryWriter
-        self._writer: SummaryWriter | None = None
-
-    def begin(self, update: int, updates: int) -> None:
-        """Open the log; events after the checkpoint are hidden."""
-        self._writer = self._make(str(self.directory), purge_step=update + 1)
-
-    def tick(self, update: int, loss: float, metrics: Mapping[str, float]) -> None:
-        """Nothing: single updates are not recorded."""
-
-    def record(self, values: Mapping[str, float]) -> None:
-        """One curve a name."""
-        assert self._writer is not None
-        for name, value in values.items():
-            if name != "update":
-                self._writer.add_scalar(name, value, int(values["update"]))
-
-    def end(self) -> None:
-        """Close the log."""
-        if self._writer is not None:
-            self._writer.close()
 
 
 class Announcement:
@@ -173,6 +143,39 @@ class ProgressBar:
         """Take the bar away."""
         if self._bar is not None:
             self._bar.stop()
+
+
+class ProgressLines:
+    """Writes a line to standard error now and then, for those who read a log and see no bar."""
+
+    SECONDS = 30.0
+    """Seconds between two lines, and before the first: short fits stay silent."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self._updates = 0
+        self._error = ""
+        self._last = 0.0
+
+    def begin(self, update: int, updates: int) -> None:
+        """Begin to count the time."""
+        self._updates, self._last = updates, time.monotonic()
+
+    def tick(self, update: int, loss: float, metrics: Mapping[str, float]) -> None:
+        """Write a line, if the last one is old enough."""
+        now = time.monotonic()
+        if now - self._last >= self.SECONDS:
+            self._last = now
+            print(f"{self.label}: update {update} of {self._updates}, loss {loss:.4g}{self._error}", file=sys.stderr)
+
+    def record(self, values: Mapping[str, float]) -> None:
+        """Remember the error of the last evaluation."""
+        error = values.get("error", values.get("training_error"))
+        if error is not None:
+            self._error = f", error {error:.1%}"
+
+    def end(self) -> None:
+        """Nothing is left to say."""
 
 
 def on_terminal() -> bool:

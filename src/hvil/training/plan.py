@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from hvil.data.inputs import Inputs, suitable_inputs
+from hvil.data.inputs import Inputs, is_image, may_be_image, suitable_inputs
 from hvil.data.segments import ROOT
 from hvil.data.settings import DataSettings
 from hvil.data.sources import Data, Source, address, names_task, task_from_source
@@ -21,7 +21,7 @@ from hvil.gate.settings import from_mapping, setting_names
 from hvil.learners import LEARNERS
 from hvil.learners.config import Config
 from hvil.learners.settings import HvilSettings, LearnerSettings, TrainingSettings
-from hvil.machine.callgraph import CallGraph
+from hvil.machine.callgraph import CallGraph, call_graph
 from hvil.training.loop import intervals
 
 GraphSpec = str | Mapping[str, Any] | CallGraph
@@ -33,6 +33,11 @@ EVALUATIONS = 20
 """Evaluations on data of one's own. The entropy weight falls as often: from 1 to less than 0.001."""
 PATIENCE = 6
 """Evaluations without a better held-out likelihood before training on data of one's own stops."""
+
+START_TRACES = 4
+"""Traces that an exact start has at least: from one list of two numbers alone, no loop can be learned."""
+START_LENGTH = 120
+"""The longest trace, in actions, that an exact start is extended to; its sums cost time."""
 
 FEW_TRACES = 50
 """Below this many traces of one's own, a procedure gets at most three callees: there is little data for each."""
@@ -71,12 +76,29 @@ class Plan:
             lines.append(f"call graph {self.reasons['call_graph']}; choose another with --call-graph")
         if config.inputs is not None:
             lines.append(f"columns of an observation: {_columns(config.inputs)}")
+        if config.actions is not None:
+            lines.append(f"continuous actions of {config.actions.width} number(s): {', '.join(config.actions.names)}")
+        if data.task is None:
+            lines += shape_lines(data.training, config.data.pictures)
+        if config.reading is not None and config.reading.left_out:
+            left_out = ", ".join(f"{column.name} ({column.why})" for column in config.reading.left_out)
+            lines.append(f"left out: {left_out}; keep some with --observation-columns")
         if settings.patience:
             lines.append(
                 f"at most {settings.updates} updates; evaluates every {intervals(settings).evaluation}, and stops when "
                 f"the held-out likelihood has not improved {settings.patience} times in a row"
             )
         return lines
+
+
+def shape_lines(traces: Traces, pictures: str) -> list[str]:
+    """How bytes in two or three dimensions are read, which may be pictures or not; nothing for other observations."""
+    if not may_be_image(traces):
+        return []
+    shape = "×".join(map(str, traces.observation_shape))
+    if is_image(traces, pictures):
+        return [f"observations of {shape} bytes are read as pictures; --pictures no reads them as numbers"]
+    return [f"observations of {shape} bytes are read as a grid of small numbers; --pictures yes reads them as pictures"]
 
 
 def plan_data(source: Source, given: Mapping[str, Any], earlier: Config | None = None) -> DataSettings:
@@ -98,7 +120,7 @@ def plan_data(source: Source, given: Mapping[str, Any], earlier: Config | None =
 def make_plan(
     data: Data,
     given: Mapping[str, Any],
-    call_graph: GraphSpec | None = None,
+    graph_spec: GraphSpec | None = None,
     *,
     data_settings: DataSettings | None = None,
     earlier: Config | None = None,
@@ -110,7 +132,7 @@ def make_plan(
         data: the traces.
         given: the settings that the user gave: fields of `DataSettings`, of the learner's settings class and of
             `TrainingSettings`, and `model`, the learner's name.
-        call_graph: the call graph, if the user gave one.
+        graph_spec: the call graph, if the user gave one.
         data_settings: what `plan_data` decided; recorded with the run.
         earlier: the configuration of a run that is resumed; settings that are not given stay as they were there.
         defaults: where settings come from that the user did not give: `suggested` takes what the task or the data
@@ -126,9 +148,16 @@ def make_plan(
     data_settings = data_settings or DataSettings()
     suggested, suggestion_reasons = _suggestions(data, given, learner, earlier, defaults)
     model, training = _settings(suggested | dict(given), kind)
-    graph, graph_reason = _graph(data, call_graph, model, earlier)
+    graph, graph_reason = _graph(data, graph_spec, model, earlier)
+    if getattr(model, "exact_start", 0) and "exact_start" not in given and not any(graph.calls):
+        model = from_mapping(kind, asdict(model) | {"exact_start": 0}, "settings")
+        suggestion_reasons["exact_start"] = "no procedure calls another, so there is no structure to search for"
     # A task's observations and images are given to the networks as they are.
-    inputs = None if data.task is not None or model.network != "mlp" else suitable_inputs(data.training)
+    inputs = (
+        None
+        if data.task is not None or model.network != "mlp"
+        else suitable_inputs(data.training, data_settings.pictures)
+    )
     known_reasons = _data_reasons(data, data_settings, earlier) | suggestion_reasons
     reasons = {name: known_reasons.get(name, "the default") for name in _given_names(kind) if name not in given}
     if graph_reason is not None:
@@ -204,12 +233,22 @@ def suggested_call_graph(traces: Traces, annotated: bool = False) -> GraphChoice
     if annotated and traces.annotations is not None and traces.annotations.known.any():
         graph = annotated_graph(traces.annotations)
         return GraphChoice(graph, f"annotated (the {len(graph['procedures'])} procedures that the annotations name)")
+    if traces.vectors is not None:
+        return _acting_graph(3 if len(traces) < FEW_TRACES else MOST_CALLEES, len(traces))
     actions = len(traces.action_names)
     callees = min(MOST_CALLEES, max(2, actions), 3 if len(traces) < FEW_TRACES else MOST_CALLEES)
     levels = 3 if len(traces) >= MANY_TRACES else 2
     procedures = sum(callees**level for level in range(levels))
     spec = f"tree:{callees}x{levels}"
     return GraphChoice(spec, f"{spec} ({procedures} procedures, for {actions} actions and {len(traces)} traces)")
+
+
+def _acting_graph(count: int, traces: int) -> GraphChoice:
+    """A root that only calls, and procedures that only act: each of them one law of a continuous action."""
+    names = [f"act{number}" for number in range(1, count + 1)]
+    procedures = {"main": {"calls": names, "actions": []}, **{name: {"calls": []} for name in names}}
+    reason = f"main calls {count} procedures that act (for continuous actions and {traces} traces)"
+    return GraphChoice({"root": "main", "procedures": procedures}, reason)
 
 
 def annotated_graph(annotations: Annotations) -> dict[str, Any]:
@@ -244,20 +283,27 @@ def _suggestions(
     if data.task is not None:
         values = task_defaults(data.task, learner)
         reasons = dict.fromkeys(values, _default_for(data.task))
-        left_out = _no_search(values, data.training, given)
-        values |= {name: value for name, (value, _) in left_out.items()}
-        return values, reasons | {name: reason for name, (_, reason) in left_out.items()}
+        fitted = _fitted_search(values, data.training, given)
+        values |= {name: value for name, (value, _) in fitted.items()}
+        return values, reasons | {name: reason for name, (_, reason) in fitted.items()}
     choices = {name: choice for name, choice in own_data_defaults(data, given).items() if name in names}
     return {name: value for name, (value, _) in choices.items()}, {name: why for name, (_, why) in choices.items()}
 
 
-def _no_search(values: Mapping[str, Any], traces: Traces, given: Mapping[str, Any]) -> dict[str, tuple[int, str]]:
+def _fitted_search(values: Mapping[str, Any], traces: Traces, given: Mapping[str, Any]) -> dict[str, tuple[int, str]]:
     """What a task suggests for the search of a structure and does not fit here: other values, and the reasons."""
     if given.get("annotations") == "use":
         reason = "the call structure is given, so there is nothing to search for"
         return {name: (none, reason) for name, none in (("exact_start", 0), ("restarts", 1)) if name in values}
-    longest = int(given.get("exact_length", values.get("exact_length", 0)))
-    if values.get("exact_start") and not (traces.lengths <= longest).any():
+    if not values.get("exact_start"):
+        return {}
+    longest = int(given.get("exact_length", values["exact_length"]))
+    lengths = np.sort(traces.lengths)
+    if "exact_length" not in given and np.searchsorted(lengths, longest, side="right") < START_TRACES:
+        needed = int(lengths[:START_TRACES][-1])
+        if needed <= START_LENGTH:
+            return {"exact_length": (needed, f"the {START_TRACES} shortest traces; few have at most {longest} actions")}
+    if lengths[0] > longest:
         return {"exact_start": (0, f"no trace has at most {longest} actions, so there is nothing to start with")}
     return {}
 
@@ -276,17 +322,17 @@ def _default_for(task: Task) -> str:
 
 
 def _graph(
-    data: Data, call_graph: GraphSpec | None, model: LearnerSettings, earlier: Config | None
-) -> tuple[GraphSpec, str | None]:
+    data: Data, given: GraphSpec | None, model: LearnerSettings, earlier: Config | None
+) -> tuple[CallGraph, str | None]:
     """The call graph, and the reason for it if the user gave none."""
-    if call_graph is not None:
-        return call_graph, None
-    if earlier is not None:
-        return earlier.graph, AS_BEGUN
-    if data.task is not None:
-        return data.task.default_call_graph, _default_for(data.task)
-    choice = suggested_call_graph(data.training, model.uses_annotations)
-    return choice.graph, choice.reason
+    spec, reason = given, None
+    if spec is None and earlier is not None:
+        spec, reason = earlier.graph, AS_BEGUN
+    elif spec is None and data.task is not None:
+        spec, reason = data.task.default_call_graph, _default_for(data.task)
+    elif spec is None:
+        spec, reason = suggested_call_graph(data.training, model.uses_annotations)
+    return call_graph(spec, data.training.action_names), reason
 
 
 def _columns(inputs: Inputs) -> str:

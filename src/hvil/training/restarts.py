@@ -14,25 +14,29 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hvil.analysis.explain.simplification import length
 from hvil.data.sources import Data
 from hvil.data.traces import Traces
+from hvil.gate.border import given_directory, has_file
 from hvil.gate.engine.local import Engine, Job, run_jobs
 from hvil.gate.errors import InputError
 from hvil.gate.files import read_json, write_json
 from hvil.gate.progress import progress_bar
+from hvil.gate.settings import from_mapping
 from hvil.learners.config import Config
 from hvil.learners.learner import JudgesItself
-from hvil.training.execution import MEASURED, carry_out, refuse_existing
+from hvil.training.execution import MEASURED, carry_out, locked_run, make_run_directory
 from hvil.training.loop import Observer
 from hvil.training.observers import ShareDone, read_metrics
 from hvil.training.plan import Plan
+from hvil.training.recipe import write_recipe
 from hvil.training.run import Run, load, read_config, store_data, stored_data
 from hvil.training.run_files import CONFIG, METRICS, TEST, TRACES, VALIDATION
+from hvil.training.source_notes import write_note
 
 WORK = "hvil.training.restarts:work"
 RECORD = "restarts.json"
@@ -49,6 +53,24 @@ class Rung(NamedTuple):
     """The restarts that are left run up to this update."""
     survivors: int
     """Of which so many go on."""
+
+
+@dataclass(frozen=True)
+class _ProgramSize:
+    """A restart's program in numbers."""
+
+    length: int
+    explained: int
+    """Training traces that it explains."""
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What a worker says of a restart."""
+
+    updates: int
+    merit: float
+    program: _ProgramSize | None = None
 
 
 def rungs(restarts: int, updates: int, start: int = 0, finalists: int = 1) -> list[Rung]:
@@ -77,7 +99,7 @@ def train_plan(
     out: Path | None = None,
     *,
     resume: bool = False,
-    tensorboard: bool = False,
+    log: str | None = None,
     progress: bool = False,
     observers: Sequence[Observer] = (),
     workers: int | None = None,
@@ -90,7 +112,7 @@ def train_plan(
         data: the traces.
         out: the run directory; None keeps the run in memory.
         resume: go on with the run, or the search, in `out`.
-        tensorboard: also write TensorBoard's files; not with restarts.
+        log: who else gets the numbers, a name of `LOGGERS`; not with restarts.
         progress: show a progress bar.
         observers: who else watches a single run.
         workers: how many restarts run at a time; by default one for each processor.
@@ -98,13 +120,14 @@ def train_plan(
     """
     restarts = plan.config.training.restarts
     if restarts == 1:
-        return carry_out(
-            plan, data, out, resume=resume, tensorboard=tensorboard, progress=progress, observers=observers
-        )
+        run = carry_out(plan, data, out, resume=resume, log=log, progress=progress, observers=observers)
+        if out is not None:
+            write_recipe(out, plan)
+        return run
     if plan.config.training.select == "program" and not plan.config.model.has_procedures:
         raise InputError(f"--select program: a run of {plan.config.learner} has no program")
-    if tensorboard:
-        raise InputError("TensorBoard's files are those of one run: leave them out, or give --restarts 1")
+    if log is not None:
+        raise InputError(f"log {log}: a log is that of one run: leave it out, or give --restarts 1")
     if out is None and resume:
         raise InputError("resuming needs a run directory: name one with out")
     with (
@@ -121,7 +144,10 @@ def train_plan(
             on_progress=lambda share: bar(round(1000 * share)),
             engine=engine,
         )
-        return run if out is not None else _in_memory(run)
+        if out is None:
+            return _in_memory(run)
+        write_recipe(out, plan)
+        return run
 
 
 def _in_memory(run: Run) -> Run:
@@ -155,13 +181,28 @@ def fit_restarts(
     Raises:
         InputError: the directory exists, or the search in it has another plan.
     """
-    training = plan.config.training
-    if resume and (out / CONFIG).is_file():  # the search is over; the restart that was kept may go on
+    if resume and has_file(out / CONFIG):  # the search is over; the restart that was kept may go on
         kept = _restarted(plan.config, read_config(out).training.restart)
         return carry_out(replace(plan, config=kept), data, out, resume=True)
+    if not resume or not out.exists():
+        make_run_directory(out)
+    with locked_run(given_directory(out)):
+        return _search(plan, data, out, workers, on_progress, engine)
+
+
+def _search(
+    plan: Plan,
+    data: Data,
+    out: Path,
+    workers: int | None,
+    on_progress: Callable[[float], None],
+    engine: Engine,
+) -> Run:
+    """Do the work of `fit_restarts`, in a directory that is locked."""
+    training = plan.config.training
     configs = {k: _restarted(plan.config, k) for k in range(training.restart, training.restart + training.restarts)}
     store = out / "restarts"
-    _open(store, plan.config, data, resume)
+    _open(store, plan.config, data)
     finalists = FINALISTS if training.select == "program" else 1
     stages = rungs(len(configs), training.updates, getattr(plan.config.model, "exact_start", 0), finalists)
     judged: dict[str, dict[str, float]] = {str(k): {} for k in configs}
@@ -174,14 +215,15 @@ def fit_restarts(
         )
         if failures:
             raise OSError(f"restart {failures[0].key.rpartition('-')[2]} failed: {failures[0].reason}")
-        results = {k: read_json(job.target) for k, job in zip(left, jobs, strict=True)}
+        results = {k: _read_judged(job.target) for k, job in zip(left, jobs, strict=True)}
         for k, result in results.items():
-            judged[str(k)][str(stage.until)] = float(result["merit"])
+            judged[str(k)][str(stage.until)] = result.merit
         left = sorted(left, key=lambda k: _standing(results[k]), reverse=True)[: stage.survivors]
     best = left[0]
-    programs = {str(k): result["program"] for k, result in results.items() if result.get("program")}
+    programs = {str(k): asdict(result.program) for k, result in results.items() if result.program is not None}
     write_json(out / RECORD, {"best": best, "merit": judged, **({"programs": programs} if programs else {})})
     _keep(store / str(best), out)
+    write_note(out, plan.config.data.source)  # a restart on another machine has that machine's signature
     run = load(out)
     run.plan, run.data = replace(plan, config=configs[best]), data
     return run
@@ -191,7 +233,7 @@ def work(cell: Mapping[str, Any], progress: Callable[[float], None], scratch: Pa
     """Train one restart up to its rung, in a worker."""
     store, until = Path(cell["store"]), int(cell["until"])
     config = Config.from_mapping(cell["config"], "restart")
-    data = stored_data(store, config)
+    data = stored_data(store, config, config.data.source or None)  # the search names it, and the user named it there
     out = store / str(config.training.restart)
     plan = Plan(config=config, reasons={})
     run = carry_out(plan, data, out, resume=True, observers=[ShareDone(progress, until)], until=until, keep_data=False)
@@ -210,11 +252,14 @@ def _program(run: Run, data: Data) -> dict[str, int]:
     return {"length": length(explanation.program), "explained": explanation.training_explained or 0}
 
 
-def _standing(result: Mapping[str, Any]) -> tuple[float, ...]:
+def _read_judged(path: Path) -> "_Judged":
+    return from_mapping(_Judged, read_json(path), str(path), noun="entry")
+
+
+def _standing(result: "_Judged") -> tuple[float, ...]:
     """What restarts are sorted by: the training traces that a program explains, its size, then the merit."""
-    program = result.get("program")
-    merit = float(result["merit"])
-    return (merit,) if program is None else (program["explained"], -program["length"], merit)
+    program = result.program
+    return (result.merit,) if program is None else (program.explained, -program.length, result.merit)
 
 
 def merit(run: Run, training: Traces, metrics: Path) -> float:
@@ -240,12 +285,10 @@ def _job(store: Path, restart: int, config: Config, until: int) -> Job:
     return Job(key=key, cell=cell, target=target, scratch=store / f"{restart}-scratch")
 
 
-def _open(store: Path, config: Config, data: Data, resume: bool) -> None:
+def _open(store: Path, config: Config, data: Data) -> None:
     """Make the directory of the search, or make sure that the search in it can be resumed."""
-    if not resume or not store.parent.exists():
-        refuse_existing(store.parent)
-    store.mkdir(parents=True, exist_ok=True)
-    if (store / CONFIG).is_file():
+    store.mkdir(exist_ok=True)
+    if has_file(store / CONFIG):
         difference = config.difference(read_config(store))
         if difference:
             raise InputError(f"{store.parent}: cannot resume, the search has another configuration: {difference}")

@@ -1,15 +1,15 @@
 """A run: a learner with its configuration, in memory or in a directory. `fit` makes runs, `load` opens them.
 
-The training writes `config.json`, `model.safetensors`, `checkpoint/`, `metrics.jsonl` and, if asked for,
-`tensorboard/`. `Run.explain` writes `explanation.json`, `Run.report` writes `report.html`. The command line adds
-`evaluation.json`; for data of one's own also `baselines.json` and a run directory for each baseline. A run whose traces
-came from Python holds these too (`traces.npz`, `test.npz`, `validation.npz`).
+The training writes `config.json`, `run.toml` (`recipe`), `model.safetensors`, `checkpoint/`, `metrics.jsonl` and, if
+asked for, `tensorboard/`. `Run.explain` writes `explanation.json`, `Run.report` writes `report.html`. The command line
+adds `evaluation.json`; for data of one's own also `baselines.json` and a run directory for each baseline. `card` writes
+`README.md`. A run whose traces came from Python holds these too (`traces.npz`, `test.npz`, `validation.npz`).
 """
 
 import hashlib
-import math
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,9 +21,11 @@ from hvil.analysis.episodes import ChoosesSteps
 from hvil.analysis.evaluation import Evaluation, evaluate
 from hvil.analysis.explain import EPISODES, FRESH, Explanation, ProgramPolicy, explain, explanation_file
 from hvil.data import trace_files
-from hvil.data.sources import Data, load_data, task_of
+from hvil.data.reading import NO_READING
+from hvil.data.sources import Data, Source, load_data, task_of, traces_from
 from hvil.data.tasks import Task
 from hvil.data.traces import Traces
+from hvil.gate.border import Outside, given_directory, has_file
 from hvil.gate.errors import InputError
 from hvil.gate.files import read_json, write_json
 from hvil.learners import build
@@ -33,7 +35,15 @@ from hvil.training.loop import seeded
 from hvil.training.observers import read_metrics
 from hvil.training.plan import Plan
 from hvil.training.run_files import CONFIG, EXPLANATION, METRICS, MODEL, TEST, TRACES, VALIDATION
-from hvil.training.weights import check_weights, copy_weights, load_weights, save_weights, weights_digest
+from hvil.training.source_notes import limits_of, noted_source, task_of_run, write_note
+from hvil.training.weights import (
+    check_weights,
+    copy_weights,
+    load_weights,
+    read_weights,
+    save_weights,
+    weights_digest,
+)
 
 if TYPE_CHECKING:
     from hvil.analysis.report import Report
@@ -60,6 +70,8 @@ class Run:
     """Wall time of the training."""
     plan: Plan | None = None
     """Why the settings are what they are; None for a run that was opened from its directory."""
+    source: str | None = None
+    """The source of its traces, if the user named it to open a run that somebody else trained."""
 
     @property
     def policy(self) -> Policy:
@@ -76,12 +88,20 @@ class Run:
         Raises:
             InputError: the policy has no procedures, or there is nothing to run it on.
         """
-        return (self._kept_explanation() or self.explain()).policy(math.prod(self.config.observation_shape))
+        return (self._kept_explanation() or self.explain()).policy(self.config.reader)
+
+    @property
+    def kept_explanation(self) -> Explanation | None:
+        """The explanation of these weights that the directory keeps; None if there is none yet."""
+        return self._kept_explanation()
 
     @property
     def task(self) -> Task | None:
         """The task that the run is about, if it can be made here."""
-        return task_of(self.config.task)
+        source = self.config.data.source
+        return (
+            task_of(self.config.task, named=True) if self.source else task_of_run(self.path, source, self.config.task)
+        )
 
     @cached_property
     def data(self) -> Data:
@@ -90,7 +110,7 @@ class Run:
         Raises:
             InputError: they came from Python and were not stored, or their file is gone.
         """
-        return stored_data(self.path, self.config)
+        return stored_data(self.path, self.config, self.source)
 
     @property
     def knows_data(self) -> bool:
@@ -122,7 +142,7 @@ class Run:
 
     def evaluate(
         self,
-        traces: Traces | None = None,
+        traces: Source = None,
         rollouts: bool = True,
         *,
         depth: int | None = None,
@@ -131,7 +151,8 @@ class Run:
         """Error rates, roll-outs and structure on test traces.
 
         Args:
-            traces: what to test on; by default the test traces of the run's own source.
+            traces: what to test on: traces, or a source such as a file or a data frame, which is read as the run reads
+                its own; by default the test traces of the run's own source.
             rollouts: whether to roll out in the task's environment.
             depth: how high the stack may be, if it is not as in training (`at_depth`).
             program: evaluate the program in place of the network; it has errors and roll-outs alone.
@@ -142,13 +163,20 @@ class Run:
             traces = self.data.test
         if traces is None:
             raise InputError("this run has no test traces; name a source")
-        self.config.check(traces)
+        if not isinstance(traces, Traces):
+            traces = traces_from(traces, self.config.data, self.config.reading or NO_READING)
+        traces = self.config.matched(traces)
         # Only traces with their initial states can be rolled out.
-        task = task_of(traces.attributes.get("task")) if rollouts and traces.metadata else None
+        task = self._task_of(traces) if rollouts and traces.metadata else None
         training = self.data.training if self.knows_data else None
         if program:
             return replace(evaluate(self.program, traces, training, task), policy="program")
         return evaluate(self.learner, traces, training, task, self.config.graph.procedures)
+
+    def _task_of(self, traces: Traces) -> Task | None:
+        """The task that traces say they are from; the run's own task is already known."""
+        name = traces.attributes.get("task")
+        return self.task if name == self.config.task else task_of(name)
 
     def explain(
         self,
@@ -198,6 +226,7 @@ class Run:
             **ground._asdict(),
             training=self._fitting_training_traces(),
             observation_names=self.config.observation_names,
+            reading=self.config.reading,
             karel=karel,
             progress=progress,
             **options,
@@ -228,7 +257,7 @@ class Run:
             return None
         ground = ground or self._ground()
         subject, names = self._subject(ground), self.config.observation_names
-        return explanation_file.load(file, subject, options, self.config.graph, ground.task, names)
+        return explanation_file.load(file, subject, options, self.config.graph, ground.task, names, self.config.reading)
 
     def _subject(self, ground: "_Ground") -> dict[str, Any]:
         """What an explanation is of, as JSON."""
@@ -261,6 +290,7 @@ class Run:
             raise InputError(f"{path}: exists already; choose another directory")
         path.mkdir(parents=True)
         write_json(path / CONFIG, self.config.to_mapping())
+        write_note(path, self.config.data.source)
         if not self.config.data.source and "data" in self.__dict__:
             store_data(path, self.data)
         save_weights(path / MODEL, self.learner, self.updates)
@@ -271,36 +301,57 @@ class Run:
         return f"Run({what}{f', in {self.path}' if self.path else ''})"
 
 
-def load(path: str | os.PathLike[str]) -> Run:
+def load(path: str | os.PathLike[str], source: str | None = None) -> Run:
     """Open a run directory.
+
+    Args:
+        path: the directory.
+        source: where its traces are. A run that you trained knows it; for somebody else's run whose traces are in a
+            file of yours, name it.
 
     Raises:
         InputError: it is none, or its model is missing, truncated, not finite or of another configuration.
     """
     path = Path(path)
-    if not (path / CONFIG).is_file():
+    if not os.path.lexists(path / CONFIG):
         raise InputError(f"{path}: not a run directory (it has no {CONFIG})")
+    given_directory(path)
     config = read_config(path)
-    check_weights(path / MODEL, lambda: build(config))
+    check_weights(path / MODEL, read_weights(path / MODEL), lambda: build(config))
     learner = seeded(config.training.seed, lambda: build(config))
     updates = load_weights(path / MODEL, learner)
-    seconds = next((line["seconds"] for line in reversed(read_metrics(path / METRICS)) if "seconds" in line), 0.0)
-    return Run(config=config, learner=learner, path=path, updates=updates, seconds=float(seconds))
+    times = [line["seconds"] for line in read_metrics(path / METRICS) if line.get("seconds") is not None]
+    return Run(config, learner, path, updates=updates, seconds=float(times[-1]) if times else 0.0, source=source)
 
 
-def stored_data(path: Path | None, config: Config) -> Data:
+def stored_data(path: Path | None, config: Config, named: str | None = None) -> Data:
     """The traces of a configuration: from its source or, if they came from Python, from the files of a directory.
 
+    Args:
+        path: the run directory.
+        config: the run's.
+        named: the source, if the user or our own process names it; else the run's own note counts.
+
     Raises:
-        InputError: the source is gone, or the directory does not hold the traces.
+        InputError: the source is gone, or elsewhere and never named by this user; or there are no traces.
     """
-    if config.data.source:
-        return load_data(config.data.source, config.data, config.training.seed)
-    if path is None or not (path / TRACES).is_file():
+    source = config.data.source
+    if named or source:
+        found = named or noted_source(path, source) or source
+        try:
+            with nullcontext() if named else limits_of(path, source):
+                reading = config.reading or NO_READING
+                return load_data(found, config.data, config.training.seed, reading=reading)
+        except Outside as error:
+            raise InputError(
+                f"{path}: the traces of this run are elsewhere, in {source}; to have them read, name them: --source "
+                f"{source} (in Python: hvil.load({str(path)!r}, source={source!r}))"
+            ) from error
+    if path is None or not has_file(path / TRACES):
         raise InputError("this run does not know its traces: they were given from Python; name a source")
     training, test, validation = (_load_if_there(path / name) for name in (TRACES, TEST, VALIDATION))
     assert training is not None
-    return Data(training=training, test=test, task=task_of(config.task), validation=validation)
+    return Data(training=training, test=test, task=task_of(config.task, path), validation=validation)
 
 
 def store_data(path: Path, data: Data) -> None:
@@ -319,6 +370,8 @@ def fingerprint(traces: Traces) -> str:
     """A digest of all that a learner reads of a set of traces."""
     digest = hashlib.blake2b(digest_size=16)
     arrays = [traces.observations, traces.actions, traces.offsets]
+    if traces.vectors is not None:
+        arrays.append(traces.vectors)
     if traces.annotations is not None:
         arrays += [traces.annotations.stacks, traces.annotations.kept]
     for array in arrays:
@@ -328,7 +381,7 @@ def fingerprint(traces: Traces) -> str:
 
 
 def _load_if_there(path: Path) -> Traces | None:
-    return trace_files.load(path) if path.is_file() else None
+    return trace_files.load(path) if has_file(path) else None
 
 
 def _store(path: Path, traces: Traces) -> None:

@@ -8,13 +8,32 @@ Letters: N traces.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Int
 
 from hvil.gate.errors import InputError, one_line
+from hvil.gate.settings import from_mapping, setting
 from hvil.training.checkpoints import Snapshot
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Facts:
+    """What a checkpoint holds beside its tensors."""
+
+    random: Mapping[str, Any]
+    position: int = setting(0, "traces drawn in this epoch", low=0)
+    counted: int = setting(0, "updates that the sums are of", low=0)
+    seconds: float = setting(0.0, "wall time so far", low=0)
+    sums: Mapping[str, float] = field(default_factory=dict)
+    best: tuple[float | None, ...] = (None, 0)
+    """The best score, and the evaluations since."""
+
+    def __post_init__(self) -> None:
+        if len(self.best) != 2 or self.best[1] is None or self.best[1] < 0:
+            raise InputError("best must be a score and a count of evaluations")
 
 
 @dataclass
@@ -75,8 +94,10 @@ class State:
         Raises:
             InputError: the snapshot does not fit the model or the `count` traces.
         """
-        tensors, facts = snapshot.tensors, snapshot.facts
+        tensors = snapshot.tensors
         try:
+            facts = from_mapping(_Facts, snapshot.facts, "state.json", noun="entry")
+            self._refuse_other_shapes(tensors)
             moments: dict[int, dict[str, torch.Tensor]] = {}
             for name, value in _under(tensors, "adam.").items():
                 number, moment = name.split(".", 1)
@@ -85,23 +106,40 @@ class State:
             groups = self.optimiser.state_dict()["param_groups"]
             self.optimiser.load_state_dict({"state": moments, "param_groups": groups})
             assign(self.average, [tensors[f"average.{index}"] for index in range(len(self.average))])
-            best_score, since = facts.get("best", [None, 0])
+            best_score, since = facts.best
             if best_score is not None:
                 self.best = [tensors[f"best.{index}"].to(p) for index, p in enumerate(self.parameters)]
                 self.best_score = float(best_score)
-            self.since_best = int(since)
+            self.since_best = int(since or 0)
             torch.set_rng_state(tensors["torch_random"])
-            self.rng.bit_generator.state = facts["random"]
+            self.rng.bit_generator.state = facts.random
             self.order = tensors["order"].numpy().copy()
-            self.position, self.counted = int(facts["position"]), int(facts["counted"])
-            self.seconds = float(facts["seconds"])
-            self.sums = {str(name): float(value) for name, value in facts["sums"].items()}
-        except (KeyError, ValueError, TypeError, RuntimeError, AttributeError) as error:
+            self.position, self.counted = facts.position, facts.counted
+            self.seconds, self.sums = facts.seconds, dict(facts.sums)
+        except (KeyError, ValueError, TypeError, RuntimeError, AttributeError, OverflowError) as error:
             reason = one_line(error, longest=200)
             raise InputError(f"the checkpoint of update {snapshot.update} does not fit the model ({reason})") from error
         if len(self.order) and (len(self.order) != count or not np.array_equal(np.sort(self.order), np.arange(count))):
             raise InputError(f"the checkpoint of update {snapshot.update} is not of these {count} traces")
         self.update = snapshot.update
+
+    def _refuse_other_shapes(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Refuse tensors that are not like those of this state: compiled code trusts their shapes and types."""
+        expected = {f"weights.{name}": value for name, value in self.module.state_dict().items()}
+        for index, parameter in enumerate(self.parameters):
+            alike = ("adam.{}.exp_avg", "adam.{}.exp_avg_sq", "average.{}", "best.{}")
+            expected |= {name.format(index): parameter for name in alike}
+            expected[f"adam.{index}.step"] = torch.zeros(())
+        expected["torch_random"] = torch.get_rng_state()
+        for name, tensor in tensors.items():
+            if name == "order":
+                if tensor.ndim != 1 or tensor.dtype != torch.int64:
+                    raise ValueError("order must be whole numbers")
+            elif name not in expected or (tensor.shape, tensor.dtype) != (expected[name].shape, expected[name].dtype):
+                raise ValueError(f"{name} differs in shape or type, or should not be there")
+        adam = sum(name.startswith("adam.") for name in tensors)
+        if adam not in (0, 3 * len(self.parameters)):
+            raise ValueError("moments of some parameters are missing")
 
     def draw(self, count: int, size: int) -> Int[np.ndarray, "size"]:
         """The traces of the next batch, drawn without replacement within an epoch.

@@ -20,11 +20,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Measure, print the table, write the files."""
-    from rich.console import Console
-
     from hvil.experiments.bench.run import measure, picture, table
     from hvil.gate.errors import InputError
     from hvil.gate.files import write_json
+    from hvil.gate.text import console
 
     if args.repeats < 1:
         raise InputError("--repeats must be at least 1")
@@ -35,5 +34,5 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         write_json(args.out / "bench.json", result)
         picture(result, args.out / "bench.png")
     if not args.json:
-        Console().print(table(result))
+        console().print(table(result))
     return result

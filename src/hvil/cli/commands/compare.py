@@ -82,19 +82,16 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _print(comparison: "Comparison") -> None:
-    from rich.console import Console
-
     from hvil.experiments.outcome.points import table_of_differences, table_of_errors
+    from hvil.gate.text import console
 
-    console = Console()
-    if not console.is_terminal:
-        console.width = max(console.width, FILE_WIDTH)
-    console.print(table_of_errors(comparison.points, comparison.experiment.title))
+    terminal = console(width=FILE_WIDTH)
+    terminal.print(table_of_errors(comparison.points, comparison.experiment.title))
     differences = table_of_differences(comparison.points)
     if differences is not None:
-        console.print(differences)
+        terminal.print(differences)
     png, svg = comparison.pictures
-    console.print(f"records in {comparison.directory / 'cells'}, pictures {png} and {svg}", highlight=False)
+    terminal.print(f"records in {comparison.directory / 'cells'}, pictures {png} and {svg}")
 
 
 def _overrides(args: argparse.Namespace) -> dict[str, Any]:

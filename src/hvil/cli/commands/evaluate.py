@@ -3,8 +3,12 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from hvil.cli.commands.inspect import FILES
+from hvil.cli.engines import add_source_flag
+
 if TYPE_CHECKING:
     from hvil.analysis.evaluation import Evaluation
+    from hvil.data.settings import DataSettings
     from hvil.data.traces import Traces
     from hvil.training.run import Run
 
@@ -22,12 +26,22 @@ EXAMPLES = [
     "hvil evaluate runs/karel-F-hvil-0 --program",
     "hvil evaluate runs/karel-F-hvil-0 karel:F --traces 2000 --program --json",
 ]
+COLUMN_SETTINGS = (
+    "trace_column",
+    "step_column",
+    "action_column",
+    "observation_columns",
+    "annotation_column",
+    "download",
+)
+"""Settings of the data that may be given anew for another table."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("run", metavar="RUN", help="a run directory")
-    parser.add_argument("source", metavar="SOURCE", nargs="?", help="a task or trace file (default: the run's own)")
+    parser.add_argument("source", metavar="SOURCE", nargs="*", help=f"a task, {FILES} (default: the run's own)")
+    add_source_flag(parser)
     parser.add_argument("--traces", type=int, metavar="N", help="how many test traces (default: those of the run)")
     parser.add_argument("--seed", type=int, metavar="S", help="of a task's test traces (default: the run's)")
     parser.add_argument("--no-rollouts", action="store_true", help="only follow the teacher's traces")
@@ -54,11 +68,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="call structures drawn for each trace with --exact (default: %(default)s)",
     )
+    add_column_flags(parser)
+
+
+def add_column_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say how another table is to be read; what is not given is as the run has it."""
+    from dataclasses import fields
+
+    from hvil.data.settings import DataSettings
+    from hvil.gate.settings import add_flags
+
+    others = [entry.name for entry in fields(DataSettings) if entry.name not in COLUMN_SETTINGS]
+    add_flags(
+        parser, DataSettings, leave_out=others, title="columns of another table (default: as the run reads its own)"
+    )
+
+
+def column_settings(args: argparse.Namespace, loaded: "Run") -> "DataSettings":
+    """The data settings of a run, with the columns that the user names for another table."""
+    from dataclasses import replace
+
+    given = {name: getattr(args, name) for name in COLUMN_SETTINGS if getattr(args, name) is not None}
+    return replace(loaded.config.data, **given)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Load the run, evaluate it, print the numbers."""
     # Imports stand in the functions for start-up speed: `--help` needs none of them.
+    from hvil.data.file_names import joined
     from hvil.gate.errors import InputError
     from hvil.training.run import load
 
@@ -66,17 +103,21 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         raise InputError(f"--traces {args.traces}: expected at least 1")
     if args.program and args.exact:
         raise InputError("--exact measures a posterior over call structures, which a program does not have")
-    loaded = load(args.run)
+    loaded = load(args.run, args.own_source)
     if args.depth is not None:
         loaded = loaded.at_depth(args.depth)
-    traces = _test_traces(loaded, args.source, args.traces, args.seed)
+    args.source = joined(args.source) or None
+    traces = _test_traces(loaded, args.source, args.traces, args.seed, column_settings(args, loaded))
     others = args.source or (loaded.config.task if args.traces is not None or args.seed is not None else None)
     samples = args.samples if args.exact else None
     return finish(loaded, traces, args.json, others, not args.no_rollouts, samples, args.depth, args.program)
 
 
-def _test_traces(loaded: "Run", source: str | None, count: int | None, seed: int | None) -> "Traces | None":
+def _test_traces(
+    loaded: "Run", source: str | None, count: int | None, seed: int | None, settings: "DataSettings"
+) -> "Traces | None":
     """The traces to test on: the run's own, unless a source, a count of a task's traces or a seed is given."""
+    from hvil.data.reading import NO_READING
     from hvil.data.sources import traces_to_test
 
     config = loaded.config
@@ -85,7 +126,8 @@ def _test_traces(loaded: "Run", source: str | None, count: int | None, seed: int
         test = loaded.data.test
         return test if test is None or count is None else test[:count]
     seed = config.training.seed if seed is None else seed
-    return traces_to_test(source, config.data, count, config.data.test_traces, seed)
+    reading = config.reading or NO_READING
+    return config.matched(traces_to_test(source, settings, count, config.data.test_traces, seed, reading), source)
 
 
 def finish(
@@ -142,8 +184,9 @@ def finish(
         title += ": its program" if program else ""
         title += "" if depth is None else f", stack of at most {depth}"
         _print(trained, evaluation, title, gap, training_error)
-        if failure:
-            print(failure)
+        for warning in (failure, evaluation.collapse):
+            if warning:
+                print(warning)
     return result
 
 
@@ -168,7 +211,7 @@ def _gap(trained: "Run", traces: "Traces", samples: int) -> dict[str, Any]:
 
     from hvil.analysis.gap import exact_report
 
-    trained.config.check(traces)
+    traces = trained.config.matched(traces)
     return exact_report(trained.learner, traces, samples, np.random.default_rng(trained.config.training.seed))
 
 
@@ -180,15 +223,15 @@ def _training_error(trained: "Run", program: bool) -> float | None:
 def _print(
     trained: "Run", evaluation: "Evaluation", title: str, gap: dict[str, Any], training_error: float | None
 ) -> None:
-    from rich.console import Console
+    from hvil.gate.text import console
 
-    console = Console()
-    console.print(evaluation.table(title))
+    terminal = console()
+    terminal.print(evaluation.table(title))
     if gap:
-        console.print(
+        terminal.print(
             f"exact inference, mean of a trace: log p(x) {gap['log_likelihood']:.3f}, ELBO {gap['elbo']:.3f}, "
             f"KL[q ‖ posterior] {gap['posterior_kl']:.3f}; q's greedy structure is the most likely one in "
             f"{gap['posterior_most_likely']:.1%} of the traces"
         )
     error = "unknown" if training_error is None else f"{training_error:.1%} of {len(trained.data.training)} traces"
-    console.print(f"{trained.path}: {trained.updates} updates, {trained.seconds:.0f} s, training error {error}")
+    terminal.print(f"{trained.path}: {trained.updates} updates, {trained.seconds:.0f} s, training error {error}")

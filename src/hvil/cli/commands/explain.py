@@ -3,6 +3,8 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from hvil.cli.engines import add_source_flag
+
 if TYPE_CHECKING:
     from hvil.analysis.explain import Explanation
 
@@ -23,6 +25,7 @@ EXAMPLES = [
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("run", metavar="RUN", help="a run directory")
+    add_source_flag(parser)
     parser.add_argument(
         "--python",
         metavar="FILE",
@@ -66,13 +69,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Load the run, explain it, write the files."""
     # Imported here for a fast start of the other commands.
+    from hvil.analysis.effects import postconditions
     from hvil.analysis.explain import python_file
     from hvil.gate.errors import InputError
     from hvil.gate.files import write_text
     from hvil.gate.progress import progress_bar
     from hvil.training.run import load
 
-    loaded = load(args.run)
+    loaded = load(args.run, args.own_source)
     if args.depth is not None:
         loaded = loaded.at_depth(args.depth)
     if args.procedure is not None:
@@ -91,6 +95,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             progress=lambda share: bar(round(100 * share)),
         )
     result = {"run": str(loaded.path), **explanation.summary()}
+    effects = postconditions(loaded.learner)
+    if effects:
+        result["effects"] = effects
     if args.procedure is not None:
         result["procedure"] = explanation.procedure(args.procedure)
     if args.python is not None:
@@ -107,16 +114,20 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _show(explanation: "Explanation", result: dict[str, Any]) -> None:
+    from hvil.gate.text import in_line
+
     print(result.get("procedure", explanation.commented))
     print(f"# {explanation.lines} lines; {explanation.fidelity}")
+    for name, text in result.get("effects", {}).items():
+        print(f"# effect: {name} returns with {text}")
     for note in explanation.notes:
-        print(f"# {note}")
+        print(f"# {in_line(note)}")
     if "python" in result:
-        print(f"# written to {result['python']}")
+        print(f"# written to {in_line(result['python'])}")
     if "karel" in result:
         karel = result["karel"]
         print()
-        print(f"# written to {karel['file']}" if "file" in karel else karel["source"])
+        print(f"# written to {in_line(karel['file'])}" if "file" in karel else karel["source"])
         print(
             f"# in the Karel language it agrees with the policy on {karel['policy_agreement']:.1%} and with the "
             f"teacher on {karel['teacher_agreement']:.1%} of the same"

@@ -12,8 +12,12 @@ SUMMARY = (
 )
 EXAMPLES = [
     "hvil inspect traces.parquet",
+    "hvil inspect logs/",
+    "hvil inspect monday.csv tuesday.csv.gz",
     "hvil inspect log.csv --trace-column episode --action-column move --observation-columns x,y,carrying --json",
 ]
+FILES = "trace files (.npz, .parquet, .csv, .tsv, .jsonl, .feather; text also as .gz), a pattern, a directory"
+"""What a source may be beside a task."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,32 +25,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from hvil.data.settings import DataSettings
     from hvil.gate.settings import add_flags
 
-    parser.add_argument("file", metavar="FILE", help="FILE.npz, FILE.parquet, FILE.csv or minari:ID")
-    left_out = ("source", "demos", "test_traces", "validation", "annotated_fraction")
+    parser.add_argument("file", metavar="FILE", nargs="+", help=f"{FILES}, or minari:ID")
+    left_out = ("source", "demos", "test_traces", "validation", "stream", "annotated_fraction")
     add_flags(parser, DataSettings, leave_out=left_out)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Load the traces, describe them, print the description."""
     # Imports stand in the functions for start-up speed: `--help` needs none of them.
+    from hvil.data.file_names import joined
     from hvil.data.settings import DataSettings
-    from hvil.data.sources import columns_of
-    from hvil.data.trace_files import load
+    from hvil.data.sources import is_file, traces_from
+    from hvil.gate.errors import InputError
     from hvil.gate.settings import from_flags
     from hvil.training.inspection import inspect
 
-    inspection = inspect(load(args.file, columns_of(from_flags(DataSettings, args))))
+    settings, file = from_flags(DataSettings, args), joined(args.file)
+    if not is_file(file):
+        raise InputError(f"{file}: no such file or directory, or of an unknown format; expected {FILES}, or minari:ID")
+    inspection = inspect(traces_from(file, settings), settings.pictures)
     if not args.json:
-        _print(args.file, inspection)
-    return {"file": args.file, **inspection.to_mapping()}
+        _print(file, inspection)
+    return {"file": file, **inspection.to_mapping()}
 
 
 def _print(name: str, inspection: "Inspection") -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
-    table = Table("what", "value", title=name)
+    from hvil.gate.text import console, in_line
+
+    terminal = console()
+    table = Table("what", "value", title=in_line(name))
     lengths = inspection.lengths
     table.add_row("traces", str(inspection.traces))
     table.add_row("steps", str(inspection.steps))
@@ -57,20 +66,33 @@ def _print(name: str, inspection: "Inspection") -> None:
     )
     table.add_row("observation", f"shape {list(inspection.observation_shape)}, {inspection.observation_type}")
     annotated = f"{inspection.annotated:.0%} of the steps" if inspection.annotated else "no"
-    table.add_row("annotated", annotated + (f": {', '.join(inspection.procedures)}" if inspection.annotated else ""))
+    procedures = in_line(", ".join(inspection.procedures))
+    table.add_row("annotated", annotated + (f": {procedures}" if inspection.annotated else ""))
     table.add_row("call graph by default", inspection.call_graph)
-    console.print(table)
+    terminal.print(table)
     total = max(sum(inspection.actions.values()), 1)
-    actions = Table("action", "taken", "share")
-    for action, count in list(inspection.actions.items())[:40]:
-        actions.add_row(action, str(count), f"{count / total:.1%}")
-    console.print(actions)
-    if inspection.columns:
-        columns = Table("column", "from", "to", "values", "seen as")
-        for column in inspection.columns:
-            columns.add_row(
-                column.name, f"{column.low:.4g}", f"{column.high:.4g}", str(column.different), column.seen_as
+    if inspection.continuous:
+        actions = Table("continuous action", "from", "to", "values", "seen as")
+        for number in inspection.continuous:
+            actions.add_row(
+                in_line(number.name), f"{number.low:.4g}", f"{number.high:.4g}", str(number.different), number.seen_as
             )
-        console.print(columns)
+    else:
+        actions = Table("action", "taken", "share")
+        for action, count in list(inspection.actions.items())[:40]:
+            actions.add_row(in_line(action), str(count), f"{count / total:.1%}")
+    terminal.print(actions)
+    if inspection.table:
+        read = Table("column of the file", "how it is read", "changed by")
+        for column in inspection.table:
+            read.add_row(in_line(column.name), in_line(column.read_as), column.flag)
+        terminal.print(read)
+    if inspection.columns:
+        columns = Table("number", "from", "to", "values", "seen as")
+        for number in inspection.columns:
+            columns.add_row(
+                in_line(number.name), f"{number.low:.4g}", f"{number.high:.4g}", str(number.different), number.seen_as
+            )
+        terminal.print(columns)
     for oddity in inspection.oddities:
-        console.print(f"note: {oddity}")
+        terminal.print(f"note: {in_line(oddity)}")

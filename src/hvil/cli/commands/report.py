@@ -3,6 +3,8 @@
 import argparse
 from typing import Any
 
+from hvil.cli.engines import add_source_flag
+
 SUMMARY = (
     "Write one self-contained HTML file: error and curves, the call graph, the extracted program, and a player for "
     "episodes with their call stack. It opens from disk and needs no network."
@@ -16,6 +18,7 @@ EXAMPLES = [
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("run", metavar="RUN", help="a run directory")
+    add_source_flag(parser)
     parser.add_argument("--out", metavar="FILE", help="where to write (default: report.html in the run directory)")
     parser.add_argument(
         "--episodes", type=int, default=12, metavar="N", help="episodes in the player, at most (default: %(default)s)"
@@ -30,7 +33,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     if args.episodes < 1:
         raise InputError(f"--episodes {args.episodes}: expected at least 1")
-    path, report = load(args.run).report(args.out, episodes=args.episodes)
+    path, report = load(args.run, args.own_source).report(args.out, episodes=args.episodes)
     size = path.stat().st_size
     if not args.json:
         print(

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from hvil.gate.engine.local import Engine
 
 SUMMARY = (
-    "Run a figure of the paper (acausal, bubblesort, karel-data, karel-length) or an experiment of your own (a .py or "
-    ".toml file): every cell once, on this machine or a Ray cluster; then draw it and judge the paper's claims. "
-    "Interrupt it and start it again: it continues where it was."
+    "Run a figure of the paper (acausal, bubblesort, karel-data, karel-length), one of ours (acausal-effects) or an "
+    "experiment of your own (a .toml file, or with --trust a .py file): every cell once, on this machine or a Ray "
+    "cluster; then draw it and judge the claims. Interrupt it and start it again: it continues where it was."
 )
 EXAMPLES = [
     "hvil reproduce karel-data --preset quick",
@@ -35,6 +35,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", metavar="FIGURE|FILE", nargs="?", help="what to run; see above")
     parser.add_argument(
         "--preset", metavar="NAME", help="paper (the paper's numbers) or quick (default: quick, where there is one)"
+    )
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="run an experiment that is a Python file (it can do anything), or one that names files elsewhere",
     )
     add_engine_flags(parser, "cells")
     parser.add_argument(
@@ -79,7 +84,7 @@ def _run_experiment(args: argparse.Namespace, engine: "Engine") -> dict[str, Any
     from hvil.experiments.reproduce import run_experiment, show
     from hvil.gate.progress import sweep_progress
 
-    table = find_experiment(args.experiment)
+    table = find_experiment(args.experiment, trust=args.trust)
     preset = args.preset or ("quick" if "quick" in table.presets else None)
     experiment = table.preset(preset) if preset else table
     out = Path(args.out or _default_out(experiment, preset))
@@ -106,23 +111,19 @@ def _default_out(experiment: "Experiment", preset: str | None) -> str:
 
 def _shown(args: argparse.Namespace, results: "Results", shown: "Shown") -> dict[str, Any]:
     """Print the verdicts, and return what `--json` prints."""
-    from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
+    from hvil.gate.text import console, in_line
+
     if not args.json:
-        console = Console()
-        if not console.is_terminal:
-            console.width = max(console.width, FILE_WIDTH)
+        terminal = console(width=FILE_WIDTH)
         if shown.findings:
-            table = Table("claim", "measured", "verdict", title=escape(results.experiment.title))
+            table = Table("claim", "measured", "verdict", title=in_line(results.experiment.title))
             for finding in shown.findings:
                 words = f"  {finding.panel}" if finding.panel else f"{finding.claim.ours}: {finding.claim.says}"
-                table.add_row(escape(words), escape(finding.measured or "–"), str(finding.verdict))
-            console.print(table)
-        console.print(
-            f"{len(results.records)} of {results.expected} records; {shown.page}", highlight=False, markup=False
-        )
+                table.add_row(in_line(words), in_line(finding.measured or "–"), str(finding.verdict))
+            terminal.print(table)
+        terminal.print(f"{len(results.records)} of {results.expected} records; {shown.page}")
     return {
         "experiment": results.experiment.name,
         "preset": results.preset,
