@@ -51,7 +51,7 @@ def test_the_experiment_in_the_docs_has_ten_lines_and_runs(tmp_path, capsys):
 def test_an_experiment_can_be_written_in_python(tmp_path):
     path = tmp_path / "depth.py"
     path.write_text(block("python"), encoding="utf-8")
-    cells = find_experiment(str(path)).cells()
+    cells = find_experiment(str(path), trust=True).cells()
     assert len(cells) == 2 * 3 * 3
     assert {cell.task for cell in cells.values()} == {"karel:F"}
 

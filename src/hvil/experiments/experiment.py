@@ -4,6 +4,7 @@ The figures of the paper are such tables, one in each module of `figures`; so ar
 experiment. `experiment_files` reads them, `engine` runs the cells, `outcome` draws them and judges the claims.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
@@ -22,6 +23,9 @@ MEASURES = {
 }
 """The shares that a record holds. `error_best` comes from the errors during training: it is the error with the best
 time to stop, which nobody can know beforehand, and so a bound for every rule that decides when to stop."""
+
+MOST_CELLS = 1_000_000
+"""Of an experiment, at most: the paper's largest has some thousands."""
 
 KINDS = ("lower", "not-lower", "at-most", "above", "half-data")
 
@@ -99,7 +103,8 @@ class Experiment:
     """The task of each panel, by the panel's title."""
     models: Mapping[str, Mapping[str, Any]]
     """The settings of each learner, by its name in the legend: `model` (the kind of learner), fields of that learner's
-    settings and of `TrainingSettings` (both in `hvil.learners.settings`), and `call_graph`."""
+    settings and of `TrainingSettings` (both in `hvil.learners.settings`), `call_graph`, and `task_option`: what is
+    added to the panel's task for this model alone, such as the `shuffled` of `mnist-parity:0.7,shuffled`."""
     sizes: tuple[int, ...]
     """The values on the axis: numbers of training traces, or percentiles."""
     runs: int = 3
@@ -121,6 +126,10 @@ class Experiment:
 
     def __post_init__(self) -> None:
         """Refuse a table that cannot be meant. `sweep` checks each cell later."""
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", self.name):
+            raise InputError(f"name {self.name[:80]!r} cannot be a file's; use letters, digits, . _ -")
+        if self.runs > MOST_CELLS or self.size > MOST_CELLS:
+            raise InputError(f"experiment {self.name}: has more than {MOST_CELLS:,} cells")
         if not self.panels or not self.models or not self.sizes or self.runs < 1:
             raise InputError(f"experiment {self.name}: needs at least one panel, model, size and run")
         if len(set(self.sizes)) < len(self.sizes):
@@ -132,6 +141,11 @@ class Experiment:
                 raise InputError(f"experiment {self.name}: measure {measure!r}; expected {', '.join(MEASURES)}")
         for claim in self.claims:
             self._check(claim)
+
+    @property
+    def size(self) -> int:
+        """How many cells it has."""
+        return len(self.panels) * len(self.models) * len(self.sizes) * self.runs
 
     def _check(self, claim: Claim) -> None:
         where = f"experiment {self.name}, claim {claim.says!r}"
@@ -164,10 +178,17 @@ class Experiment:
 
     def cells(self) -> dict[Position, Cell]:
         """Every cell by its position. All models advance together in their order."""
-        tasks = {panel: find_task(name) for panel, name in self.panels.items()}
         settings = {name: self_contained({**self.settings, **model}) for name, model in self.models.items()}
+        options = {name: of_model.pop("task_option", None) for name, of_model in settings.items()}
+        tasks = {
+            (panel, option): find_task(name if option is None else f"{name},{option}")
+            for panel, name in self.panels.items()
+            for option in set(options.values())
+        }
         return {
-            Position(panel=panel, model=model, size=size, run=run): self._cell(tasks[panel], settings[model], size, run)
+            Position(panel=panel, model=model, size=size, run=run): self._cell(
+                tasks[panel, options[model]], settings[model], size, run
+            )
             for run in range(self.runs)
             for size in self.sizes
             for panel in self.panels

@@ -1,22 +1,32 @@
-"""Finds experiments: a figure of the paper by its name, a user's own in a Python or TOML file."""
+"""Finds experiments: a figure of the paper by its name, a user's own in a TOML or Python file.
+
+A TOML file is data: what it names stays in its directory. A Python file is a program, and is run only if the user says
+that it is to be trusted.
+"""
 
 import importlib.util
-import re
-import tomllib
 from importlib import import_module
 from pathlib import Path
 
+from hvil.data.tasks import find_task
+from hvil.experiments.engine.cells import self_contained
 from hvil.experiments.experiment import Experiment
+from hvil.gate.border import Outside, confined, regular_file
 from hvil.gate.errors import InputError
+from hvil.gate.files import read_toml
 
-FIGURES = ("acausal", "bubblesort", "karel-data", "karel-length")
+FIGURES = ("acausal", "acausal-effects", "bubblesort", "karel-data", "karel-length")
 
 
-def find_experiment(name: str) -> Experiment:
+def find_experiment(name: str, trust: bool = False) -> Experiment:
     """The figure of that name, or the experiment in the file of that name.
 
+    Args:
+        name: of a figure or a file.
+        trust: run a Python file, and let a TOML file name files outside its directory.
+
     Raises:
-        InputError: there is neither, or the file holds no experiment.
+        InputError: there is neither, the file holds no experiment, or it is not to be trusted.
     """
     if name in FIGURES:
         figure: Experiment = import_module(f"hvil.experiments.figures.{name.replace('-', '_')}").EXPERIMENT
@@ -24,12 +34,12 @@ def find_experiment(name: str) -> Experiment:
     path = Path(name)
     if path.suffix not in (".py", ".toml"):
         raise InputError(f"{name!r}: no such figure; expected {', '.join(FIGURES)}, or a .py or .toml file of your own")
-    if not path.is_file():
-        raise InputError(f"{path}: no such file")
-    experiment = _from_python(path) if path.suffix == ".py" else _from_toml(path)
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", experiment.name):
-        raise InputError(f"{path}: name {experiment.name!r} cannot be a file's; use letters, digits, . _ -")
-    return experiment
+    regular_file(path)
+    if path.suffix == ".toml":
+        return _from_toml(path, trust)
+    if not trust:
+        raise InputError(f"{path}: is a program, which can do anything; if you trust it, run it with --trust")
+    return _from_python(path)
 
 
 def _from_python(path: Path) -> Experiment:
@@ -49,9 +59,25 @@ def _from_python(path: Path) -> Experiment:
     return experiment
 
 
-def _from_toml(path: Path) -> Experiment:
-    try:
-        value = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as TOML ({error})") from error
-    return Experiment.from_mapping({"name": path.stem, "title": path.stem, **value}, str(path))
+def _from_toml(path: Path, trust: bool) -> Experiment:
+    contents = {"name": path.stem, "title": path.stem, **read_toml(path)}
+    experiment = Experiment.from_mapping(contents, str(path))
+    if not trust:
+        try:
+            with confined(path.parent):
+                _read_named_files(experiment)
+        except Outside as error:
+            raise InputError(f"{path}: {error}, or trust the experiment with --trust") from error
+    return experiment
+
+
+def _read_named_files(experiment: Experiment) -> None:
+    """Read whatever an experiment names: the programs of tasks, and call graphs."""
+    for task in experiment.panels.values():
+        find_task(task)
+    for settings in (
+        experiment.settings,
+        *experiment.models.values(),
+        *(p.settings for p in experiment.presets.values()),
+    ):
+        self_contained(settings)

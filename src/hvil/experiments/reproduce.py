@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from hvil.experiments.engine.cells import check_record
 from hvil.experiments.engine.sweep import WORK, OnProgress, ignore_progress, read_store, run_missing, sweep_directory
 from hvil.experiments.experiment import Experiment
 from hvil.experiments.outcome.plots import draw
@@ -77,7 +78,8 @@ def run_experiment(
             swept = run_missing(list(cells.values()), directory, workers, progress, WORK, engine)
         finally:  # the records of an interrupted sweep can be drawn, too
             write()
-    return collect(experiment, cells, swept.records, preset, source), swept.failures
+    records = {key: check_record(record, f"the record {key}") for key, record in swept.records.items()}
+    return collect(experiment, cells, records, preset, source), swept.failures
 
 
 def show(results: Results, directory: Path) -> Shown:

@@ -8,7 +8,6 @@ import json
 import os
 import platform
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -22,7 +21,8 @@ from hvil.data.sources import load_data
 from hvil.data.tasks import find_task
 from hvil.experiments.engine.pools import pooled_data
 from hvil.gate.errors import InputError
-from hvil.gate.settings import from_mapping, setting_names, to_mapping
+from hvil.gate.files import remove_directory
+from hvil.gate.settings import from_mapping, setting, setting_names, to_mapping
 from hvil.learners import LEARNERS
 from hvil.learners.settings import TrainingSettings
 from hvil.machine.callgraph import call_graph, graph_contents
@@ -103,6 +103,45 @@ class Cell:
             call_graph(self.settings["call_graph"], actions)
 
 
+@dataclass(frozen=True)
+class _CurvePoint:
+    """An evaluation during training, as a record has it."""
+
+    update: int
+    error: float | None = None
+    training_error: float | None = None
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What everybody who reads a record relies on; it holds more, which is shown and not computed with."""
+
+    cell: Cell
+    error: float = setting(0.0, "share of the test traces", low=0, high=1)
+    error_unseen: float | None = setting(None, "the same of unseen traces", low=0, high=1)
+    training_error: float | None = setting(None, "share of the training traces", low=0, high=1)
+    rollout_success: float | None = setting(None, "share of the roll-outs", low=0, high=1)
+    curve: tuple[_CurvePoint, ...] = ()
+    seconds: float = setting(0.0, "wall time", low=0)
+    version: str = ""
+
+
+def check_record(record: Any, where: str) -> dict[str, Any]:
+    """A record, if it holds what everybody relies on; it may come from another machine, or from a file.
+
+    Raises:
+        InputError: it does not.
+    """
+    if not isinstance(record, Mapping):
+        raise InputError(f"{where}: not a record")
+    missing = [name for name in ("cell", "error", "seconds", "version", "curve") if name not in record]
+    if missing:
+        raise InputError(f"{where}: not a record, {', '.join(missing)} is missing")
+    known = {entry.name for entry in fields(_Record)}
+    from_mapping(_Record, {name: value for name, value in record.items() if name in known}, where, noun="entry")
+    return dict(record)
+
+
 def self_contained(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with the contents of a call graph's file in place of the file's name."""
     return {name: graph_contents(value) if name == "call_graph" else value for name, value in settings.items()}
@@ -150,7 +189,7 @@ def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
     except InputError:
         # What an earlier version or a crash left may be unusable: start afresh. If the cell itself is at fault, the
         # same error comes again.
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove_directory(scratch)
         run = train_plan(plan, data, scratch, observers=watchers, workers=1)
     metrics = read_metrics(scratch / METRICS)
     config = plan.config

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hvil.experiments.engine.cells import Cell, run_cell
+from hvil.gate.border import given_directory, has_file
 from hvil.gate.engine.local import Engine, Failure, Job, run_jobs
 from hvil.gate.errors import InputError
 from hvil.gate.files import Locked, lock, read_json
@@ -77,9 +78,10 @@ def sweep_directory(cells: Sequence[Cell], directory: Path) -> Iterator[None]:
         store.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{store}: cannot be made ({error.strerror})") from error
+    given_directory(directory)
     with ExitStack() as stack:
         try:
-            stack.enter_context(lock(directory / ".lock", wait=False))
+            stack.enter_context(lock(directory / ".lock", wait=0))
         except Locked as error:
             raise InputError(f"{directory}: another sweep is running there") from error
         yield
@@ -132,7 +134,7 @@ def read_store(store: Path, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
 def read_record(store: Path, key: str) -> dict[str, Any] | None:
     """The record of a cell, None if there is none."""
     path = store / f"{key}.json"
-    if not path.exists():
+    if not has_file(path):
         return None
     record = read_json(path)
     if not isinstance(record, dict):

@@ -16,6 +16,7 @@ from hvil.analysis.statistics import Estimate
 from hvil.experiments.experiment import AXES, MEASURES, Experiment
 from hvil.experiments.outcome.results import Results
 from hvil.gate.files import write_atomically
+from hvil.gate.text import in_picture
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """The colours of Okabe and Ito, which people with any kind of colour vision can tell apart."""
@@ -54,7 +55,7 @@ def draw_measure(results: Results, measure: str, directory: Path, name: str) -> 
             _draw_panel(axes, results, panel, measure)
         for axes in flat[len(panels) :]:
             axes.set_visible(False)
-        figure.suptitle(experiment.title)
+        figure.suptitle(in_picture(experiment.title))
         for axes in flat[len(panels) - columns : len(panels)]:  # the lowest panel of each column
             axes.set_xlabel(AXES[experiment.axis].label)  # a label of the whole figure would overlap the legend
             axes.tick_params(labelbottom=True)
@@ -91,7 +92,7 @@ def _draw_panel(axes: Any, results: Results, panel: str, measure: str) -> None:
         shift = number - (len(experiment.models) - 1) / 2
         positions = [size * 1.02**shift if logarithmic else size + shift * width for size in points]
         _draw_curve(axes, number, model, positions, list(points.values()))
-    axes.set_title(panel, fontsize=10)
+    axes.set_title(in_picture(panel), fontsize=10)
     if logarithmic:
         axes.set_xscale("log")
     _set_axes(axes, experiment.sizes)
@@ -116,7 +117,7 @@ def _draw_curve(axes: Any, number: int, label: str, positions: Sequence[float], 
         linewidth=1.5,
         elinewidth=1,
         capsize=2.5,
-        label=label,
+        label=in_picture(label),
     )
 
 

@@ -3,7 +3,6 @@
 What the numbers say of the claims is the business of `verdicts`.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from hvil.analysis.statistics import Estimate, share_estimate
-from hvil.experiments.engine.cells import Cell
+from hvil.experiments.engine.cells import Cell, check_record
 from hvil.experiments.experiment import Experiment, Position
+from hvil.gate.border import given_directory, has_file
 from hvil.gate.errors import InputError
-from hvil.gate.files import parse_json, read_json, write_json, write_text
+from hvil.gate.files import json_line, parse_json, read_json, read_lines, write_json, write_text
 from hvil.gate.settings import from_mapping
 
 RECORDS, EXPERIMENT = "records.jsonl", "experiment.json"
@@ -54,14 +54,14 @@ class Results:
     @property
     def expected(self) -> int:
         """How many records a complete set has."""
-        experiment = self.experiment
-        return len(experiment.panels) * len(experiment.models) * len(experiment.sizes) * experiment.runs
+        return self.experiment.size
 
 
 def measured_value(record: Mapping[str, Any], measure: str) -> float | None:
     """A measure of one record; None if it has none (for example, if no test trace was unseen)."""
     if measure == "error_best":
-        return min([float(line["error"]) for line in record["curve"]] + [float(record["error"])])
+        errors = [line.get("error") for line in record["curve"]]
+        return min([float(error) for error in errors if error is not None] + [float(record["error"])])
     value = record.get(measure)
     return None if value is None else float(value)
 
@@ -103,13 +103,12 @@ def write_results(results: Results, directory: Path) -> None:
     head = {"source": results.source, "preset": results.preset, "experiment": results.experiment.to_mapping()}
     write_json(directory / EXPERIMENT, head)
     lines = [{**position._asdict(), "record": record} for position, record in results.records.items()]
-    text = "".join(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in lines)
-    write_text(directory / RECORDS, text)
+    write_text(directory / RECORDS, "".join(map(json_line, lines)))
 
 
 def read_results(directory: Path) -> Results:
     """Read what `write_results` wrote."""
-    if not (directory / EXPERIMENT).is_file():
+    if not has_file(given_directory(directory) / EXPERIMENT):
         raise InputError(f"{directory}: has no {EXPERIMENT}; expected a directory that hvil reproduce has written")
     head = _read_head(directory)
     return Results(
@@ -122,7 +121,7 @@ def read_results(directory: Path) -> Results:
 
 def check_same(directory: Path, experiment: Experiment, preset: str | None) -> None:
     """Refuse a directory with the results of another experiment, which would be replaced."""
-    if not (directory / EXPERIMENT).is_file():
+    if not has_file(directory / EXPERIMENT):
         return
     head = _read_head(directory)
     there, here = _full_name(head.experiment, head.preset), _full_name(experiment, preset)
@@ -142,19 +141,15 @@ def _read_head(directory: Path) -> _Head:
 def read_records(path: Path) -> dict[Position, dict[str, Any]]:
     """Read the records of a file of JSON lines; there are none if there is no file."""
     records: dict[Position, dict[str, Any]] = {}
-    if not path.exists():
+    if not has_file(path):
         return records
-    for number, text in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), 1):
+    for number, text in enumerate(read_lines(path, errors="replace"), 1):
         if not text:
             continue
         where = f"{path}, line {number}"
         line = from_mapping(_Line, parse_json(text, where), where, noun="entry")
-        record = dict(line.record)
-        try:
-            float(record["error"]), Cell.from_mapping(record["cell"])  # what everybody who reads a record relies on
-        except (ValueError, TypeError, KeyError) as error:
-            raise InputError(f"{where}: not a record ({type(error).__name__}: {error})") from error
-        records[Position(panel=line.panel, model=line.model, size=line.size, run=line.run)] = record
+        position = Position(panel=line.panel, model=line.model, size=line.size, run=line.run)
+        records[position] = check_record(line.record, where)
     return records
 
 

@@ -11,6 +11,7 @@ from hvil.analysis.statistics import shown
 from hvil.experiments.experiment import AXES, MEASURES
 from hvil.experiments.outcome.results import Results
 from hvil.experiments.outcome.verdicts import Finding
+from hvil.gate.text import in_markdown, in_markdown_code
 
 
 def page(results: Results, findings: Sequence[Finding], pictures: Sequence[Path]) -> str:
@@ -22,18 +23,20 @@ def page(results: Results, findings: Sequence[Finding], pictures: Sequence[Path]
         pictures: the files of the figures.
     """
     experiment = results.experiment
-    preset = f" --preset {results.preset}" if results.preset else ""
+    preset = f" --preset {shlex.quote(results.preset)}" if results.preset else ""
+    command = f"hvil reproduce {shlex.quote(results.source)}{preset}"
     hours = sum(float(record["seconds"]) for record in results.records.values()) / 3600
     versions = sorted({str(record["version"]) for record in results.records.values()})
     part = f"{len(results.records)} of " if len(results.records) < results.expected else ""
     lines = [
-        f"# {experiment.title}",
+        f"# {in_markdown(experiment.title)}",
         "",
-        f"`hvil reproduce {shlex.quote(results.source)}{preset}`: {part}{results.expected} cells, "
-        f"{experiment.runs} runs each, {hours:.1f} hours of one processor's time, hvil {', '.join(versions)}.",
+        f"{in_markdown_code(command)}: {part}{results.expected} cells, "
+        f"{experiment.runs} runs each, {hours:.1f} hours of one processor's time, "
+        f"hvil {in_markdown(', '.join(versions))}.",
         "",
-        *([experiment.notes, ""] if experiment.notes else []),
-        *(f"![{experiment.title}]({path.name})" for path in pictures if path.suffix == ".svg"),
+        *([*map(in_markdown, experiment.notes.split("\n")), ""] if experiment.notes else []),
+        *(f"![{in_markdown(experiment.title)}]({path.name})" for path in pictures if path.suffix == ".svg"),
         "",
         *(_claims(findings) if findings else []),
         "## Numbers",
@@ -43,6 +46,7 @@ def page(results: Results, findings: Sequence[Finding], pictures: Sequence[Path]
     ]
     for measure in experiment.measures:
         lines += _numbers(results, measure)
+    lines += _procedures_in_use(results)
     return "\n".join(lines)
 
 
@@ -84,7 +88,33 @@ def _numbers(results: Results, measure: str) -> list[str]:
     return [*lines, ""]
 
 
+def _procedures_in_use(results: Results) -> list[str]:
+    """How many procedures the models use, and in how many runs the call structure is not used; nothing if unknown."""
+    experiment = results.experiment
+    rows = []
+    for model in experiment.models:
+        records = [record for position, record in results.records.items() if position.model == model]
+        in_use = [float(record["procedures_in_use"]) for record in records if record.get("procedures_in_use")]
+        if in_use:
+            collapsed = sum(record.get("collapse") is not None for record in records)
+            mean = sum(in_use) / len(in_use)
+            rows.append(_row(model, f"{mean:.1f}", f"{min(in_use):.1f} to {max(in_use):.1f}", str(collapsed)))
+    if not rows:
+        return []
+    return [
+        "### Procedures in use",
+        "",
+        "The perplexity of the procedures' shares of the PHP steps, over all runs; and in how many runs nearly all "
+        "calls go to one procedure, or none is called, so that the call structure means nothing.",
+        "",
+        "| model | mean | from – to | runs in which the call structure is not used |",
+        "|---|---|---|---|",
+        *rows,
+        "",
+    ]
+
+
 def _row(*cells: str) -> str:
     """A line of a table; the contents of a cell cannot end the cell."""
-    escaped = [cell.replace("|", "\\|") for cell in cells]
+    escaped = [in_markdown(cell) for cell in cells]
     return "|" + "".join(f" {cell} |" if cell else " |" for cell in escaped)
