@@ -3,23 +3,18 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: setup demo test lint docs format bench clean
+.PHONY: setup demo test lint docs format bench dist smoke clean
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs,minari,ray,tensorboard]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --group docs --editable '.[hub,minari,ray,tensorboard]'
 	@touch $(STAMP)
 
 demo: setup
-	@rm -rf demo && mkdir demo
-	@echo "Learning Karel program F from 10 demonstrations: once as procedures on a call stack, then as LSTMs."
-	$(BIN)/hvil fit karel:F --demos 10 --out demo/hvil
-	$(BIN)/hvil fit karel:F --demos 10 --model lstm --out demo/lstm
-	@echo "The same LSTM, but it also sees its last action, as the procedures do: the best setting found for it."
-	$(BIN)/hvil fit karel:F --demos 10 --model lstm --last-action --out demo/lstm-best
-	$(BIN)/hvil explain demo/hvil
-	$(BIN)/hvil report demo/hvil
+	@rm -rf demo
+	@$(BIN)/hvil demo --out demo
 
 test: setup
 	$(BIN)/python -m pytest -n 2
@@ -30,7 +25,8 @@ lint: setup
 	$(BIN)/mypy
 
 docs: setup
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site
+	$(BIN)/python scripts/check_links.py build/site
 
 format: setup
 	$(BIN)/ruff check --fix .
@@ -38,6 +34,13 @@ format: setup
 
 bench: setup
 	$(BIN)/hvil bench
+
+dist: setup
+	@rm -rf dist
+	$(BIN)/python -m hatchling build
+
+smoke: dist
+	for file in dist/*; do $(BIN)/python scripts/smoke.py $$file --constraint constraints.txt || exit 1; done
 
 clean:
 	rm -rf .venv build dist

@@ -1,6 +1,7 @@
 """Annotations of arrays are checked while the tests run: every function of the package goes through beartype."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -19,3 +20,12 @@ def no_type_checks() -> Iterator[None]:
     config.update("jaxtyping_disable", True)
     yield
     config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A state directory of the tests' own: the key by which a user's runs are signed is not the developer's."""
+    home = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(home))
+        yield home

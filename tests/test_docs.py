@@ -16,7 +16,7 @@ def test_the_python_examples_of_the_page_on_traces_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    log = {"episode": [1, 1], "t": [0, 1], "command": ["go", None], "height": [1.0, 2.0], "speed": [0, 1]}
+    log = {"flight": [1, 1], "t": [0, 1], "lever": ["go", None], "height": [1.0, 2.0], "speed": [0, 1]}
     pd.DataFrame(log).to_parquet("log.parquet")
     names: dict[str, object] = {}
     for example in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):

@@ -14,7 +14,10 @@ ORDER = (
     "gate",
     *(
         f"data.{name}"
-        for name in ("streams", "settings", "ragged", "annotations", "traces", "segments", "inputs", "tasks")
+        for name in (
+            *("streams", "settings", "file_names", "reading", "ragged", "annotations", "traces", "segments", "inputs"),
+            *("matching", "tasks"),
+        )
     ),
     "data.formats",
     "data",

@@ -41,13 +41,12 @@ def test_every_block_of_the_tutorial_runs(
 BROKEN = {
     "not what it claims": ("a.parquet", b"PAR1 nonsense", "not a Parquet file"),
     "cut off": ("a.npz", b"PK\x03\x04", "not an .npz file, or truncated"),
-    "a column is missing": ("a.csv", b"trace,observation.x\n0,1\n0,2\n", "no column 'action'"),
-    "a number is missing": ("a.csv", b"trace,action,observation.x\n0,1,1\n0,,\n", "no value in the column"),
+    "a column is missing": ("a.csv", b"trace,observation.x\n0,1\n0,2\n", "name it with --action-column"),
     "not finite": ("a.csv", b"trace,action,observation.x\n0,1,1\n0,,inf\n", "a value that is not finite"),
     "no action": (
         "a.csv",
         b"trace,action,observation.x\n0,,1\n0,1,1\n0,,2\n",
-        "no action, and it is not the trace's last",
+        "no action in the column 'action', and it is not",
     ),
 }
 
