@@ -25,6 +25,7 @@ PAPERS_LSTM: Mapping[str, Any] = {"model": "lstm", "layers": 4, "units": 64, "la
 PAPERS_HVIL: Mapping[str, Any] = {"model": "hvil", **AUTHORS}
 SEARCH: Mapping[str, Any] = {"model": "hvil", **frozen_search("bubblesort")}
 GIVEN: Mapping[str, Any] = {"annotations": "use", "exact_start": 0, "restarts": 1}
+TEN_RUNS: Mapping[str, Any] = {"only_runs": 10}
 AT_30: Mapping[str, Any] = {"only_sizes": [30], "only_runs": 5}
 
 CLAIMS = (
@@ -40,8 +41,8 @@ EXPERIMENT = Experiment(
     panels={"bubble sort": "bubblesort"},
     models={
         HVIL: SEARCH,
-        LSTM: PAPERS_LSTM,
-        BEST_LSTM: {"model": "lstm", "layers": 4, "units": 64, **best_found("bubblesort", "lstm")},
+        LSTM: {**PAPERS_LSTM, **TEN_RUNS},
+        BEST_LSTM: {"model": "lstm", "layers": 4, "units": 64, **best_found("bubblesort", "lstm"), **TEN_RUNS},
         CEILING: {**SEARCH, **GIVEN},
         PAPERS: {**PAPERS_HVIL, **AT_30},
         FLAT: {**SEARCH, "exact_start": 0, "call_graph": "tree:5x1", **AT_30},
@@ -49,13 +50,15 @@ EXPERIMENT = Experiment(
         STACK_RNN: {"model": "stackrnn", "updates": 8_000, **AT_30},
     },
     sizes=(10, 30, 50, 70),
-    runs=10,
+    runs=20,
+    runs_by_size=(20, 20, 10, 20),
     first_run=TEST_RUNS,
     test_traces=500,
     settings={**TRAINING, "hidden": 100, "batch_size": 10},
     presets={
         "paper": Preset(
             runs=5,
+            runs_by_size=(),
             sizes=(10, 20, 30, 40, 50, 60, 70, 80, 90, 100),
             validation=1_000,
             models={HVIL: PAPERS_HVIL, LSTM: PAPERS_LSTM},
@@ -70,6 +73,7 @@ EXPERIMENT = Experiment(
         "ours": Preset(),
         "quick": Preset(
             runs=3,
+            runs_by_size=(),
             sizes=(10, 30, 70),
             models={HVIL: SEARCH, LSTM: PAPERS_LSTM, CEILING: {**SEARCH, **GIVEN}},
             claims=CLAIMS,
