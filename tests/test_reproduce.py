@@ -158,7 +158,7 @@ def test_validation_traces_choose_among_the_evaluations(tmp_path, pool):
 def test_the_commands_of_the_docs_exist(capsys):
     assert all(f"`{figure}`" in DOCS for figure in FIGURES)
     rows = re.findall(r"\| `(\S+)` \| [^|]* \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|", DOCS)
-    assert [figure for figure, *_ in rows] == list(FIGURES)
+    assert [figure for figure, *_ in rows] == [figure for figure in FIGURES if "ablations" not in figure]
     for figure, *counts in rows:
         table = find_experiment(figure)
         for preset, count in zip(("quick", "ours", "paper"), counts, strict=True):

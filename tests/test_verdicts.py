@@ -221,6 +221,8 @@ def test_measures_are_read_off_the_records():
         ("karel-length", "paper", 6 * 6 * 5 * 10),
         ("karel-length", "ours", 12 * 5 * 5 * 3),
         ("karel-length", "quick", 6 * 5 * 1 * 3),
+        ("ablations-bubblesort", "ours", 11 * 5),
+        ("ablations-karel", "ours", 6 * 11 * 5),
     ],
 )
 def test_every_table_has_the_right_cells(figure, preset, count):

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from hvil.gate.engine.local import Engine
 
 SUMMARY = (
-    "Run a figure of the paper (acausal, bubblesort, karel-data, karel-length) or an experiment of your own (a .toml "
-    "file, or with --trust a .py file): every cell once, on this machine or a Ray cluster; then draw it and judge the "
-    "claims. Interrupt it and start it again: it continues where it was."
+    "Run a figure of the paper (acausal, bubblesort, karel-data, karel-length), an ablation (ablations-bubblesort, "
+    "ablations-karel) or an experiment of your own (a .toml file, or with --trust a .py file): every cell once, on "
+    "this machine or a Ray cluster; then draw it and judge the claims. Interrupt it and start it again: it continues "
+    "where it was."
 )
 EXAMPLES = [
     "hvil reproduce karel-data --preset quick",
