@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.config import Config
-from hvil.learners.exact import inference
 from hvil.learners.exact.objective import exact_metrics, exact_objective
 from hvil.learners.learner import InferredSteps, Loss, Start
 from hvil.learners.networks.batch import Batch, prepare
@@ -125,9 +124,8 @@ class HvilLearner(nn.Module):
         """
         model = self.config.model
         weight = model.entropy_weight_at(update)
-        objective = exact_objective(self.policy_network, traces, self.config, weight)
-        best = objective.posterior
-        structures = inference.sample(best.table, best.log_weights, model.samples, rng)
+        objective = exact_objective(self.policy_network, traces, self.config, weight, keep_tables=True)
+        structures = objective.posterior.sample(model.samples, rng)
         batch = prepare(traces, self.config, self.device)
         log_q = self.posterior.log_prob(batch, self.posterior.context(batch), structures.steps)
         total = objective.loss - log_q.sum() / model.samples

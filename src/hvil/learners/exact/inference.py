@@ -23,7 +23,7 @@ structure the sum has one term.
 Letters: N traces, K structures of each trace, S PHP steps, R rows of the step table, U choices.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +48,8 @@ class SpanPosterior(NamedTuple):
     """log p(x) = log Σ_z p(z, x)."""
     step_counts: Float[np.ndarray, "R U"]
     """Σ_x E[#{i: step u_i of z takes choice u at row r} | x] = ∂ Σ_x log p(x) / ∂ log p(u | r)."""
+    tables: Sequence[SpanTables]
+    """The span tables of each trace, for `sample`; none unless they were asked for."""
 
 
 class Structures(NamedTuple):
@@ -61,15 +63,18 @@ class Structures(NamedTuple):
     """log p(z, x) = Σ_i log p(u_i | r_i)."""
 
 
-def posterior(table: StepTable, log_probs: Float[torch.Tensor, "R U"]) -> SpanPosterior:
+def posterior(table: StepTable, log_probs: Float[torch.Tensor, "R U"], keep_tables: bool = False) -> SpanPosterior:
     """Log-likelihood of each trace, and expected counts of all steps over all traces."""
     numbers = _numbers(log_probs)
     counts = np.zeros_like(numbers)
     values = np.empty(len(table.lattices))
+    kept = []
     for trace, lattice in enumerate(table.lattices):
         tables, values[trace] = _inside(table, numbers, trace, SUM)
         outside_pass(lattice, numbers, tables, 1.0, counts)
-    return SpanPosterior(log_likelihood=values, step_counts=counts)
+        if keep_tables:
+            kept.append(tables)
+    return SpanPosterior(log_likelihood=values, step_counts=counts, tables=kept)
 
 
 def log_likelihood(table: StepTable, log_probs: Float[torch.Tensor, "R U"]) -> Float[torch.Tensor, "N"]:
@@ -81,14 +86,33 @@ def log_likelihood(table: StepTable, log_probs: Float[torch.Tensor, "R U"]) -> F
 def viterbi(table: StepTable, log_probs: Float[torch.Tensor, "R U"]) -> Structures:
     """The most likely call structure of each trace."""
     unused = np.random.default_rng(0)  # the kernel's signature has a generator; the most likely structure draws nothing
-    return _structures(table, _numbers(log_probs), BEST, 1, unused)
+    numbers = _numbers(log_probs)
+    tables = (_inside(table, numbers, trace, BEST)[0] for trace in range(len(table.lattices)))
+    return _structures(table, numbers, tables, 1, unused)
 
 
-def sample(table: StepTable, log_probs: Float[torch.Tensor, "R U"], count: int, rng: np.random.Generator) -> Structures:
-    """Independent samples from the posterior over call structures, `count` for each trace."""
+def sample(
+    table: StepTable,
+    log_probs: Float[torch.Tensor, "R U"],
+    count: int,
+    rng: np.random.Generator,
+    tables: Iterable[SpanTables] | None = None,
+) -> Structures:
+    """Independent samples from the posterior over call structures, `count` for each trace.
+
+    Args:
+        table: the step table of the traces.
+        log_probs: the policy's log-probabilities on it.
+        count: how many samples of each trace.
+        rng: where they come from.
+        tables: the span tables, if `posterior` has made them for the same log-probabilities.
+    """
     if count < 1:
         raise InputError(f"the number of samples must be at least 1, not {count}")
-    return _structures(table, _numbers(log_probs), SUM, count, rng)
+    numbers = _numbers(log_probs)
+    if tables is None:
+        tables = (_inside(table, numbers, trace, SUM)[0] for trace in range(len(table.lattices)))
+    return _structures(table, numbers, tables, count, rng)
 
 
 def expected_log_prob(result: SpanPosterior, log_probs: Float[torch.Tensor, "R U"]) -> Float[torch.Tensor, ""]:
@@ -173,13 +197,16 @@ def _inside(
 
 
 def _structures(
-    table: StepTable, numbers: Float[np.ndarray, "R U"], semiring: Semiring, count: int, rng: np.random.Generator
+    table: StepTable,
+    numbers: Float[np.ndarray, "R U"],
+    tables: Iterable[SpanTables],
+    count: int,
+    rng: np.random.Generator,
 ) -> Structures:
-    """Pick structures of each trace and put their steps in order."""
+    """Pick structures of each trace by its span tables, and put their steps in order."""
     parts, sizes, first_row = [], [], 0
-    for trace, lattice in enumerate(table.lattices):
-        tables, _ = _inside(table, numbers, trace, semiring)
-        steps = choose_structures(lattice, numbers, tables, count, rng)
+    for lattice, tables_of_trace in zip(table.lattices, tables, strict=True):
+        steps = choose_structures(lattice, numbers, tables_of_trace, count, rng)
         steps = steps[_order(steps, table.graph.terminate)]
         sizes.append(np.bincount(steps[:, 0], minlength=count))
         parts.append(steps[:, 1:] + [first_row, 0, 0, 0])

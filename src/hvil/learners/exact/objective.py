@@ -13,6 +13,7 @@ Letters: R rows of the step table, U choices.
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -30,11 +31,17 @@ from hvil.learners.networks.simplicity import step_prices
 
 
 class BestPosterior(NamedTuple):
-    """The posterior that minimises the objective of some traces, in the form that `inference.sample` takes."""
+    """The posterior that minimises the objective of some traces."""
 
     table: StepTable
     log_weights: Float[Tensor, "R U"]
     """The exponent of the sum, a term for each choice at each row: (log p(u|·) − λf(τ)) / (1 + w), effects in p."""
+    spans: inference.SpanPosterior
+    """The sums over all call structures."""
+
+    def sample(self, count: int, rng: np.random.Generator) -> inference.Structures:
+        """Independent samples of call structures, so many of each trace."""
+        return inference.sample(self.table, self.log_weights, count, rng, self.spans.tables or None)
 
 
 class ExactObjective(NamedTuple):
@@ -87,13 +94,18 @@ def evaluated(
     return table, log_probs
 
 
-def exact_objective(policy: PolicyNetwork, traces: Traces, config: Config, weight: float) -> ExactObjective:
-    """The objective of some traces at its best posterior, with its exact gradient; nothing is sampled."""
+def exact_objective(
+    policy: PolicyNetwork, traces: Traces, config: Config, weight: float, keep_tables: bool = False
+) -> ExactObjective:
+    """The objective of some traces at its best posterior, with its exact gradient; nothing is sampled.
+
+    With `keep_tables`, its posterior can be sampled without the sums being made again.
+    """
     table, log_probs = evaluated(policy, traces, config, limits_of(config))
     prices = step_prices(config.model, table.counter)
     log_weights = (log_probs.detach() - torch.from_numpy(prices).to(log_probs)[:, None]) / (1 + weight)
-    posterior = BestPosterior(table=table, log_weights=log_weights)
-    result = inference.posterior(table, posterior.log_weights)
+    result = inference.posterior(table, log_weights, keep_tables)
+    posterior = BestPosterior(table=table, log_weights=log_weights, spans=result)
     surrogate = inference.expected_log_prob(result, log_probs)
     log_joint = surrogate.item()
     steps_at = result.step_counts.sum(axis=1)
