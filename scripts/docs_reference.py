@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 import hvil
-from hvil.cli.main import COMMANDS
+from hvil.cli.main import command_parser
 
 MODULES = {
     "Data": (
@@ -35,6 +35,11 @@ MODULES = {
 }
 """The modules of the reference, by the title of their page."""
 
+EXIT_CODES = (
+    "Every command has `--json`, which prints one JSON object in place of tables. Its exit code is 0 (done), 1 "
+    "(failed) or 2 (bad input, or a wrong flag).\n"
+)
+
 
 def write(directory: Path) -> None:
     """Write the pages; a page that is right already is left alone, so that Sphinx need not read it again."""
@@ -51,24 +56,21 @@ def write(directory: Path) -> None:
 
 
 def cli_page() -> str:
-    """Every command with its help, as `hvil COMMAND --help` prints it."""
-    parts = ["# Command line\n", "Every command has `--json` and ends with 0 (done), 1 (failed) or 2 (bad input).\n"]
-    for name, summary in sorted(COMMANDS.items()):
+    """Every command with its help, as `hvil COMMAND --help` prints it, from the same parser."""
+    parts = ["# Command line\n", EXIT_CODES]
+    (commands,) = (action for action in command_parser()._actions if isinstance(action, argparse._SubParsersAction))
+    for name, parser in sorted(commands.choices.items()):
         module = import_module(f"hvil.cli.commands.{name}")
-        parser = argparse.ArgumentParser(
-            prog=f"hvil {name}",
-            formatter_class=lambda prog: argparse.HelpFormatter(prog, width=90, max_help_position=28),
-        )
-        parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
-        module.configure(parser)
+        parser.description = parser.epilog = None  # they stand above the help
+        parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=90, max_help_position=28)
         examples = "\n".join(f"$ {example}" for example in module.EXAMPLES)
-        parts.append(f"## hvil {name}\n\n*{summary}*\n\n{module.SUMMARY}\n")
+        parts.append(f"## hvil {name}\n\n{module.SUMMARY}\n")
         parts.append(f"```console\n{examples}\n```\n\n```text\n{parser.format_help()}```\n")
     return "\n".join(parts)
 
 
 def overview() -> str:
-    """What `import hvil` gives, and the way to the pages of the rooms."""
+    """What `import hvil` gives, and the way to the pages of the modules."""
     names = "\n".join(
         f"- `hvil.{name}`: {_first_line(name)}" for name in hvil.__all__ if name not in ("__version__", "InputError")
     )
@@ -76,7 +78,7 @@ def overview() -> str:
     return (
         "# Python\n\n`import hvil` gives the names that most programs need:\n\n"
         f"{names}\n- `hvil.InputError`: {_first_line('InputError')}\n\n"
-        f"The pages below have everything else, room by room.\n\n```{{toctree}}\n{pages}\n```\n"
+        f"The pages below document the modules of the package, from data to analysis.\n\n```{{toctree}}\n{pages}\n```\n"
     )
 
 

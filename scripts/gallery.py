@@ -1,10 +1,12 @@
-"""Makes the gallery of learned programs: fits every entry that build/gallery lacks, then writes docs/gallery.
+"""Makes the gallery of learned programs, all of it or some of its entries: `python scripts/gallery.py [NAME …]`.
 
-`python scripts/gallery.py [NAME …]` takes some 40 s of one core a Karel program, a few minutes for bubble
-sort. Every number on the page is read from the run that its command made.
+A Karel program takes some 40 s of one core, bubble sort a few minutes. A fit that build/gallery has is not repeated.
+An entry is two small files that are kept in the repository, so that building the documentation trains nothing: a
+section for docs/gallery.md to include, and a report for the site. Every number in them is read from the run.
 """
 
 import html
+import os
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -14,9 +16,10 @@ from hvil.cli.main import main as command
 from hvil.gate.files import read_json
 
 HOME = Path(__file__).parents[1]
-RUNS, PAGES = HOME / "build" / "gallery", HOME / "docs" / "gallery"
+RUNS, SECTIONS, REPORTS = Path("build/gallery"), Path("docs/gallery"), Path("docs/site/gallery")
+"""Where runs, sections and reports go, in the repository. What is in docs/site becomes a part of the site as it is."""
 EPISODES = 3
-"""Episodes in the player of a page: enough to see how it works, and the pages stay small."""
+"""Episodes in the player of a report: enough to see how it works, and the files stay small."""
 
 
 class Entry(NamedTuple):
@@ -28,92 +31,103 @@ class Entry(NamedTuple):
 
 
 ENTRIES = {
-    "karel-f": Entry(
-        "Karel F: follow the wall to a marker",
-        "Ten runs of a robot in a maze. It turns right, and then follows the wall until it stands on a marker.",
-        "karel:F --demos 10",
+    "bubblesort": Entry(
+        "Bubble sort: procedures that call procedures",
+        "Thirty lists are sorted, one swap at a time. Nobody marked where a pass begins or ends.",
+        "bubblesort --demos 30 --seed 1001",
     ),
-    "karel-d": Entry("Karel D", "Ten runs, four observed conditions, one loop around a choice.", "karel:D --demos 10"),
-    "karel-e": Entry("Karel E", "The same with another order of questions.", "karel:E --demos 10"),
-    "karel-c": Entry("Karel C", "A loop, then a few actions in a row.", "karel:C --demos 10"),
-    "karel-a": Entry("Karel A", "The shortest of the paper's programs.", "karel:A --demos 10"),
-    "karel-b": Entry("Karel B", "As short, with another ending.", "karel:B --demos 10"),
     "thereandback": Entry(
         "There and back: recursion",
-        "A robot walks to a wall and back. Only whether the front is clear is seen, so the way back is counted on the "
-        "call stack: the procedure calls itself.",
+        "A robot walks to a wall and back. It sees only whether the cell in front is free, so the way back has to "
+        "be remembered. The procedure calls itself once for each step, and the call stack remembers the way.",
         "thereandback",
     ),
     "treewalk": Entry(
         "Tree walk: recursion with two calls",
-        "Every node of a binary tree is marked, depth first. The procedure calls itself once for each child.",
+        "A walker marks every node of a binary tree, depth first. The procedure calls itself once for each child. "
+        "The program is right, but longer than one would write it.",
         "treewalk",
     ),
-    "bubblesort": Entry(
-        "Bubble sort: procedures that call procedures",
-        "Thirty sorted lists. Nobody marked where a pass begins or ends.",
-        "bubblesort --demos 30 --seed 1001",
+    "karel-a": Entry(
+        "Karel A: turn right after a step",
+        "A robot looks for a marker in a grid with walls. After each step it turns right if the right side is clear.",
+        "karel:A --demos 10",
+    ),
+    "karel-b": Entry(
+        "Karel B: turn left after a step",
+        "The same search, but after each step the robot turns left if the left side is clear.",
+        "karel:B --demos 10",
+    ),
+    "karel-c": Entry(
+        "Karel C: turn right before a step",
+        "The robot looks to the right first, turns if that side is clear, and then takes its step.",
+        "karel:C --demos 10",
+    ),
+    "karel-d": Entry(
+        "Karel D: turn left at a wall",
+        "The robot goes straight on until a wall is in front of it, and turns left there.",
+        "karel:D --demos 10",
+    ),
+    "karel-e": Entry(
+        "Karel E: turn right at a wall",
+        "The robot goes straight on until a wall is in front of it, and turns right there.",
+        "karel:E --demos 10",
+    ),
+    "karel-f": Entry(
+        "Karel F: right if possible, else left",
+        "At a wall the robot turns right if the right side is clear, else left. `hvil demo` learns this program.",
+        "karel:F --demos 10",
     ),
 }
 
 
 def make(name: str, entry: Entry) -> None:
-    """Fit and write the page of one entry."""
-    run = RUNS / name
+    """Fit one entry, and write its report and its section."""
+    run, report = RUNS / name, REPORTS / f"{name}.html"
     if not (run / "evaluation.json").is_file():
         run.parent.mkdir(parents=True, exist_ok=True)
         if command(["fit", *entry.fit.split(), "--out", str(run)]):
             sys.exit(f"{name}: the fit failed")
-    hvil.load(run).report(PAGES / f"{name}.html", episodes=EPISODES)
+    hvil.load(run).report(report, episodes=EPISODES)
+    (SECTIONS / f"{name}.md").write_text(section(name, entry, report.stat().st_size), encoding="utf-8")
 
 
-def section(name: str, entry: Entry) -> str:
-    """One entry of the page."""
-    run = hvil.load(RUNS / name)
-    explanation, evaluation = run.explain(), read_json(RUNS / name / "evaluation.json")
+def section(name: str, entry: Entry, size: int) -> str:
+    """The text of one entry; `size` is that of its report, in bytes."""
+    explanation, evaluation = hvil.load(RUNS / name).explain(), read_json(RUNS / name / "evaluation.json")
     low, high = (f"{100 * bound:.1f}" for bound in evaluation["error_interval"])
     error = f"{100 * evaluation['error']:.1f}% [{low}, {high}] of {evaluation['traces']:,} test traces"
-    size = (PAGES / f"{name}.html").stat().st_size
     title = html.escape(f"Report: {entry.title}")
     return f"""## {entry.title}
 
 {entry.words}
 
-`hvil fit {entry.fit}`: the network errs on {error}. The program:
+`hvil fit {entry.fit}`: the network errs on {error}. Its program:
 
-```python
-{explanation.text.strip()}
-
-# {explanation.fidelity}
+```{{code-block}} python
+{explanation.source.strip()}
 ```
 
-<details><summary>Step through it ({size / 1e6:.1f} MB)</summary>
-<iframe src="{name}.html" title="{title}" loading="lazy"></iframe>
+It {explanation.fidelity}.
+
+<details><summary>Step through it here ({size / 1e6:.1f} MB)</summary>
+<iframe src="gallery/{name}.html" title="{title}" loading="lazy"></iframe>
 </details>
 
-<p><a href="{name}.html">The report on a page of its own</a></p>
+<p><a href="gallery/{name}.html">Report “{html.escape(entry.title)}” on a page of its own</a></p>
 """
 
 
-def page(names: list[str]) -> str:
-    """The gallery."""
-    head = (
-        "# Gallery: learned programs\n\n"
-        "Each program below was learned from demonstrations alone, with the settings that `hvil fit` chooses. "
-        "The text is what `hvil explain` prints; its last lines say on how many fresh roll-outs it does what the "
-        "policy and the teacher do. Names such as `p3` are those of the call graph: hvil does not invent names.\n\n"
-        "`python scripts/gallery.py` makes this page.\n\n"
-    )
-    return head + "\n".join(section(name, ENTRIES[name]) for name in names)
-
-
 def main(chosen: list[str]) -> None:
-    """Make the entries, then the page of all that are there; `page` alone makes only that."""
-    PAGES.mkdir(exist_ok=True)
-    for name in [] if chosen == ["page"] else chosen or list(ENTRIES):
+    """Make the entries."""
+    unknown = sorted(set(chosen) - ENTRIES.keys())
+    if unknown:
+        sys.exit(f"no entry {', '.join(unknown)}; there are {', '.join(ENTRIES)}")
+    os.chdir(HOME)  # paths of runs are shown in reports, and should be those of the repository
+    for directory in (SECTIONS, REPORTS):
+        directory.mkdir(parents=True, exist_ok=True)
+    for name in chosen or list(ENTRIES):
         make(name, ENTRIES[name])
-    there = [name for name in ENTRIES if (PAGES / f"{name}.html").is_file()]
-    (PAGES.parent / "gallery.md").write_text(page(there), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def test_a_taken_port_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[
         port = taken.getsockname()[1]
         assert main(["fit", "thereandback", "--watch", "--port", str(port), "--out", str(tmp_path / "run")]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"hvil fit: error: --watch: port {port} is not to be had (")
+    assert error.startswith(f"hvil fit: error: --watch: port {port} cannot be used (")
     assert error.endswith("choose another with --port\n")
     assert not (tmp_path / "run").exists()
 

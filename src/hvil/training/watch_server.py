@@ -164,7 +164,7 @@ def main() -> None:
         server = _Server(wanted["port"], wanted["token"], watcher)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or one_line(error)
-        print(json.dumps({"error": f"port {wanted['port']} is not to be had ({reason}); choose another with --port"}))
+        print(json.dumps({"error": f"port {wanted['port']} cannot be used ({reason}); choose another with --port"}))
         return
     print(json.dumps({"port": server.server_port}), flush=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()

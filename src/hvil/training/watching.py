@@ -26,7 +26,7 @@ def watching(out: Path, port: int = 0) -> Iterator[str]:
         port: where to listen; 0 takes any free port.
 
     Raises:
-        InputError: the port is not to be had.
+        InputError: the port cannot be used.
     """
     token = secrets.token_urlsafe(24)
     server = subprocess.Popen(
