@@ -73,6 +73,6 @@ def read_parquet(
 def is_own(path: str | os.PathLike[str]) -> bool:
     """Whether a file says that it is one of ours."""
     try:
-        return b"hvil" in (pq.read_schema(path).metadata or {})
+        return b"hvil" in (pq.read_schema(regular_file(path)).metadata or {})
     except (pa.ArrowException, OSError, ValueError):
         return False
