@@ -1,13 +1,14 @@
 """Abuse every command with hostile inputs: whatever they hold, the answer is success or one clear line.
 
-    python -m benchmarks.abuse [--cases 50000] [--seed 0] [--only KIND] [--keep DIRECTORY]
+    python -m benchmarks.abuse [--cases 50000] [--first 0] [--seed 0] [--only KIND] [--keep DIRECTORY]
 
 A case is a valid input of some kind (trace files, call graphs, experiments, programs, run directories and each of their
 files, records, words of the command line) that was changed: bytes flipped, cut and doubled, values of JSON replaced,
 files replaced by links, pipes and devices, archives and tables that claim or unpack to far more than they are. Cases
 run in forked workers, many in a row; one that dies is replaced and its case counts as a crash. Around the directory
 of a case lie files of others, which no case may touch. The table has a row for each kind; exit code 1 if any case
-was not as it should be, and its input is kept.
+was not as it should be, and its input is kept. A case depends on its number and the seed alone, so that the cases can
+be split into ranges (`--first`).
 """
 
 import argparse
@@ -24,7 +25,6 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -103,39 +103,41 @@ def _judged(code: int, errors: str) -> tuple[str, str]:
     return ("refused", "") if code == 2 else ("wrong code", f"{code}: {errors[:500]}")
 
 
-def worker(first: int, last: int, seed: int, kinds: list[Kind], world: World, pipe: int) -> None:
-    """Run cases in a row, and tell each outcome."""
+def worker(first: int, last: int, seed: int, kinds: list[Kind], world: World, keep: Path, pipe: int) -> None:
+    """Run cases in a row, keep the inputs of those that got by, and tell each outcome."""
     signal.signal(signal.SIGVTALRM, _too_slow)
     with os.fdopen(pipe, "w") as stream:
         for number in range(first, last):
             stream.write(json.dumps({"begin": number}) + "\n")
             stream.flush()
             outcome = run_case(number, seed, kinds, world)
+            if outcome.result in BAD:
+                keep_input(outcome, world, keep)
             stream.write(json.dumps(outcome._asdict()) + "\n")
             stream.flush()
             if outcome.result == "memory":  # what it took would count against the next case
                 return
 
 
-def run_all(
-    cases: int, seed: int, kinds: list[Kind], world: World, told: Callable[[Outcome], None] = lambda outcome: None
-) -> list[Outcome]:
+def keep_input(outcome: Outcome, world: World, keep: Path) -> None:
+    """Copy the directory of a case that was not as it should be."""
+    target = keep / f"{outcome.kind}-{outcome.case}"
+    shutil.rmtree(target, ignore_errors=True)
+    with contextlib.suppress(OSError, shutil.Error):  # what cannot be copied, such as a pipe, is left out
+        shutil.copytree(world.case, target, symlinks=True)
+
+
+def run_all(cases: range, seed: int, kinds: list[Kind], world: World, keep: Path) -> list[Outcome]:
     """Run all cases, a worker at a time."""
     outcomes: list[Outcome] = []
-    following = 0
-    while following < cases:
-        following = _run_worker(following, cases, seed, kinds, world, outcomes, told)
+    following = cases.start
+    while following < cases.stop:
+        following = _run_worker(following, cases.stop, seed, kinds, world, keep, outcomes)
     return outcomes
 
 
 def _run_worker(
-    first: int,
-    cases: int,
-    seed: int,
-    kinds: list[Kind],
-    world: World,
-    outcomes: list[Outcome],
-    told: Callable[[Outcome], None],
+    first: int, last: int, seed: int, kinds: list[Kind], world: World, keep: Path, outcomes: list[Outcome]
 ) -> int:
     """Run cases until they are done or the worker dies; the number of the case to go on with."""
     reading, writing = os.pipe()
@@ -144,7 +146,7 @@ def _run_worker(
     if not child:
         os.close(reading)
         try:
-            worker(first, cases, seed, kinds, world, writing)
+            worker(first, last, seed, kinds, world, keep, writing)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -162,15 +164,21 @@ def _run_worker(
                 continue
             outcome = Outcome(**message)
             outcomes.append(outcome)
-            told(outcome)
+            _tell(outcome)
             done = outcome.case
     signal.alarm(0)
     _, status = os.waitpid(child, 0)
     if begun > done:
         crash = Outcome(begun, case_of(begun, seed, kinds)[0].name, "crash", f"the process ended with {status}")
         outcomes.append(crash)
-        told(crash)
+        keep_input(crash, world, keep)
+        _tell(crash)
     return begun + 1
+
+
+def _tell(outcome: Outcome) -> None:
+    if outcome.result in BAD:
+        print(f"case {outcome.case}, {outcome.kind}: {outcome.result}: {outcome.detail[-800:]}", flush=True)
 
 
 def _too_slow(*_: object) -> None:
@@ -204,6 +212,7 @@ def main() -> int:
     """Run, print, and keep what failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=50_000)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first case")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=list(KINDS), help="one kind of input")
     parser.add_argument("--keep", type=Path, default=Path("abuse_defects"), help="where hostile inputs go that got by")
@@ -212,18 +221,8 @@ def main() -> int:
     started = time.monotonic()
     place = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(dir=place) as directory:
-        world = World(Path(directory))
-
-        def told(outcome: Outcome) -> None:
-            if outcome.result in GOOD:
-                return
-            print(f"case {outcome.case}, {outcome.kind}: {outcome.result}: {outcome.detail[-800:]}", flush=True)
-            target = args.keep / f"{outcome.kind}-{outcome.case}"
-            shutil.rmtree(target, ignore_errors=True)
-            with contextlib.suppress(OSError, shutil.Error):
-                shutil.copytree(world.case, target, symlinks=True)
-
-        outcomes = run_all(args.cases, args.seed, kinds, world, told)
+        cases = range(args.first, args.first + args.cases)
+        outcomes = run_all(cases, args.seed, kinds, World(Path(directory)), args.keep.absolute())
     print(table(outcomes))
     print(f"{len(outcomes)} cases in {time.monotonic() - started:.0f} s")
     return 1 if any(outcome.result in BAD for outcome in outcomes) else 0

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
-from benchmarks.spoiling import ODD, odd_npz, odd_table, spoil_file
+from benchmarks.spoiling import ODD, odd_npz, odd_table, spoil_arrays, spoil_file, spoil_value
+from pyarrow import feather
 
 import hvil
 from hvil.cli.main import main
@@ -36,6 +38,7 @@ class World:
     def __init__(self, directory: Path) -> None:
         os.environ["XDG_STATE_HOME"] = str(directory / "state")
         os.environ["XDG_CACHE_HOME"] = str(directory / "cache")
+        os.environ["HVIL_MNIST"] = str(directory / "digits")  # it is not there, and nothing is fetched instead
         self.directory = directory
         self.originals, self.case, self.others_home = (directory / name for name in ("originals", "case", "others"))
         for path in (self.originals, self.others_home):
@@ -97,6 +100,9 @@ def _write_originals(directory: Path) -> None:
     save(whole, directory / "a.parquet")
     rows = [f"{t},{s},{'go' if s < 3 else ''},{s}.5" for t in range(4) for s in range(4)]
     (directory / "a.csv").write_text("\n".join(["trace,step,action,observation.x", *rows]) + "\n")
+    table = pa.table({"trace": [0, 0, 0, 1, 1], "action": ["go", "stop", None, "go", None], "x": [1.5, 2, 3, 4, 5]})
+    feather.write_feather(table, directory / "a.feather")
+    (directory / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
     graph = {"root": "a", "max_depth": 4, "procedures": {"a": {"calls": ["b", "a"]}, "b": {"actions": ["go"]}}}
     (directory / "graph.json").write_text(json.dumps(graph))
     (directory / "table.toml").write_text(
@@ -112,6 +118,8 @@ def _write_originals(directory: Path) -> None:
     shutil.copy(results / "experiment.json", directory / "records")
     lines = (results / "records.jsonl").read_text().splitlines()[:6]
     (directory / "records" / "records.jsonl").write_text("\n".join(lines) + "\n")
+    with contextlib.redirect_stdout(io.StringIO()):  # matplotlib looks for fonts once, for seconds
+        main(["reproduce", "--from-records", str(directory / "records"), "--out", str(directory / "drawn")])
 
 
 # --------------------------------------------------------------------------------------------------------------- kinds
@@ -141,11 +149,11 @@ def _function(call: Callable[[], object]) -> Action:
     return run
 
 
-def _traces(name: str, make: Callable[[random.Random], bytes] | None) -> Callable[..., tuple[Action, int]]:
+def _traces(name: str, make: Callable[[random.Random, bytes], bytes] | None) -> Callable[..., tuple[Action, int]]:
     def case(rng: random.Random, world: World) -> tuple[Action, int]:
         path = world.copy(name)
         if make is not None and rng.random() < 0.5:
-            path.write_bytes(make(rng))
+            path.write_bytes(make(rng, path.read_bytes()))
         else:
             spoil_file(rng, path, world.others_home)
         commands = [("inspect", path), ("inspect", path, "--json"), ("fit", path, "--plan")]
@@ -157,10 +165,36 @@ def _traces(name: str, make: Callable[[random.Random], bytes] | None) -> Callabl
     return case
 
 
-def _parquet(rng: random.Random) -> bytes:
+def _npz(rng: random.Random, data: bytes) -> bytes:
+    return spoil_arrays(rng, data) if rng.random() < 0.6 else odd_npz(rng)
+
+
+def _parquet(rng: random.Random, data: bytes) -> bytes:
     buffer = io.BytesIO()
     pq.write_table(odd_table(rng), buffer)
     return buffer.getvalue()
+
+
+def _arrow(rng: random.Random, data: bytes) -> bytes:
+    buffer = io.BytesIO()
+    feather.write_feather(odd_table(rng), buffer, compression=rng.choice(["uncompressed", "lz4", "zstd"]))
+    return buffer.getvalue()
+
+
+def _json_lines(rng: random.Random, data: bytes) -> bytes:
+    """Lines with other values and keys, with more and more keys, or with deep nesting."""
+    count = rng.choice([1, 10, 10, 10, 100, 10_000])
+    what = rng.randrange(6)
+    if what == 0:
+        return b"".join(b'{"k%d": 1}\n' % number for number in range(count))
+    if what == 1:
+        return b'{"a": ' + b"[" * count + b"]" * count + b"}\n"
+    if what == 2:
+        return b'{"a": ' * count + b"1" + b"}" * count
+    if what == 3:
+        return b'{"a": [' + b",".join(b'{"k%d": 1}' % number for number in range(count)) + b"]}\n"
+    rows = [json.loads(line) for line in data.splitlines()]
+    return "".join(json.dumps(spoil_value(rng, row) if rng.random() < 0.2 else row) + "\n" for row in rows).encode()
 
 
 def _graph(rng: random.Random, world: World) -> tuple[Action, int]:
@@ -231,8 +265,9 @@ def _run(rng: random.Random, world: World) -> tuple[Action, int]:
     others = world.others_home / "private.csv"
     resume = ("fit", others, "--out", run, "--resume", "--no-baselines")
     commands: list[tuple[object, ...]] = [("evaluate", run, "--no-rollouts"), ("evaluate", run), resume]
-    commands += [("infer", run, others, "--out", "x.npz"), ("explain", run)]
-    return _call(*rng.choices(commands, [6, 2, 2, 1, 1])[0]), _size(run)
+    commands += [("infer", run, others, "--out", "x.npz"), ("explain", run), ("report", run), ("card", run)]
+    commands.append(("runs", world.case))
+    return _call(*rng.choices(commands, [6, 2, 2, 1, 1, 1, 2, 2])[0]), _size(run)
 
 
 def _resumed(rng: random.Random, world: World) -> tuple[Action, int]:
@@ -253,6 +288,22 @@ def _records(rng: random.Random, world: World) -> tuple[Action, int]:
     return _function(lambda: read_results(records)), _size(records)
 
 
+COMMANDS = (
+    "inspect",
+    "evaluate",
+    "graph",
+    "explain",
+    "report",
+    "reproduce",
+    "compare",
+    "demos",
+    "card",
+    "runs",
+    "infer",
+)
+"""Commands that an odd word is given to; those that are missing take none, or go to the network."""
+
+
 def _words(rng: random.Random, world: World) -> tuple[Action, int]:
     path = world.copy("a.npz")
     value = rng.choice([*ODD, "9" * 400, "1e999", "-0", "tree:5x2", "complete:9", "\udcff", "a.npz", "0x10", "1_000"])
@@ -270,16 +321,18 @@ def _words(rng: random.Random, world: World) -> tuple[Action, int]:
     flags += ["--validation", "--trace-column", "--entropy-weight", "--counter", "--estimator", "--restarts", "--x"]
     arguments = ["fit", str(path), "--plan", rng.choice(flags), str(value).replace("\x00", "0")]
     if rng.random() < 0.3:
-        arguments = [rng.choice(["inspect", "evaluate", "graph", "explain", "report", "reproduce"]), str(value)]
+        arguments = [rng.choice(COMMANDS), str(value)]
     return _call(*arguments), _size(path)
 
 
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("npz", _traces("a.npz", odd_npz)),
+        Kind("npz", _traces("a.npz", _npz)),
         Kind("parquet", _traces("a.parquet", _parquet)),
         Kind("csv", _traces("a.csv", None)),
+        Kind("json lines", _traces("a.jsonl", _json_lines)),
+        Kind("arrow", _traces("a.feather", _arrow)),
         Kind("call graph", _graph),
         Kind("experiment", _experiment),
         Kind("program", _program),

@@ -1,5 +1,6 @@
 """Ways to spoil inputs for `benchmarks.abuse`: edits of bytes and of JSON, links and pipes, files from nothing."""
 
+import copy
 import io
 import json
 import os
@@ -66,7 +67,7 @@ def spoil_value(rng: random.Random, value: Any) -> Any:
         else:
             value[key] = spoil_value(rng, value[key])
         return value
-    return rng.choice(ODD)
+    return copy.deepcopy(rng.choice(ODD))  # a list of them may be changed further
 
 
 def spoil_json(rng: random.Random, text: str) -> bytes:
@@ -134,22 +135,61 @@ MEMBERS = (
 )
 
 
+def spoil_arrays(rng: random.Random, data: bytes) -> bytes:
+    """An archive whose arrays are whole, but some of them lost, of another type or shape, or with odd values."""
+    with np.load(io.BytesIO(data)) as archive:
+        arrays = dict(archive)
+    for name in rng.sample(sorted(arrays), rng.randint(1, 3)):
+        arrays[rng.choice([name, name, name, rng.choice(MEMBERS)])] = spoil_array(rng, arrays.pop(name))
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def spoil_array(rng: random.Random, array: np.ndarray) -> np.ndarray:
+    """An array with one change."""
+    what = rng.randrange(6)
+    if what == 0:
+        return array.astype(
+            rng.choice(["f2", "f8", "i1", "i8", "u8", "bool", "U9"]) if array.dtype.kind in "iuf" else "U1"
+        )
+    if what == 1:
+        return array[: rng.randrange(array.shape[0] + 1)] if array.ndim else np.array([array] * rng.randrange(3))
+    if what == 2:
+        return array.reshape(rng.choice([(-1,), (1, *array.shape), (*array.shape, 1)]))
+    if what == 3:
+        return np.concatenate([array.ravel()] * rng.randint(2, 4))
+    if array.dtype.kind not in "iuf" or not array.size:
+        text = json.dumps(spoil_value(rng, {"task": "karel:A", "a": "b"}))
+        return np.array(rng.choice([text, str(rng.choice(ODD))[:50]]).replace("\ud800", "\\ud800"))
+    changed = array.copy()
+    odd = (
+        [-1, 1, 127, 2**31 - 1, 1e30, np.nan, np.inf]
+        if array.dtype.kind == "f"
+        else [-(2**31), -1, 0, 3, 127, 2**31 - 1]
+    )
+    changed.flat[rng.randrange(array.size)] = np.array(rng.choice(odd)).astype(array.dtype)
+    return changed
+
+
 def odd_npz(rng: random.Random) -> bytes:
     """An archive with the right names, but arrays of any type, any claimed shape and any compression."""
     buffer = io.BytesIO()
     method = rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
     with zipfile.ZipFile(buffer, "w", method) as archive:
-        for name in rng.sample(MEMBERS, rng.randint(3, len(MEMBERS))):
+        names = rng.sample(MEMBERS, rng.randint(3, len(MEMBERS)))
+        large = rng.choice(names) if rng.random() < 0.05 else None
+        for name in names:
             shape = tuple(rng.choice([0, 1, 2, 3, 4, 10**9, 2**62, -1]) for _ in range(rng.randrange(4)))
             header = repr({"descr": rng.choice(DTYPES), "fortran_order": rng.random() < 0.5, "shape": shape}).encode()
             body = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + rng.randbytes(rng.randrange(64))
-            archive.writestr(f"{name}.npy", body + bytes(rng.choice([0, 0, 0, 1 << 20, 1 << 26])))
+            archive.writestr(f"{name}.npy", body + bytes((1 << 26) if name == large else rng.choice([0, 0, 1 << 16])))
     return buffer.getvalue()
 
 
 def odd_table(rng: random.Random) -> pa.Table:
     """A table whose columns have the right names and any contents, perhaps in very many equal rows."""
-    rows = rng.choice([1, 6, 6, 6, 1000, 3_000_000])
+    rows = rng.choice([1, 1000, 3_000_000] + [6] * 27)
     names = ["trace", "step", "action", "observation.x", "observation", "stack", "kept", "metadata.m"]
     columns = {}
     for name in rng.sample(names, rng.randint(2, len(names))):

@@ -3,6 +3,7 @@
 import io
 import os
 import socket
+import time
 import zipfile
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 from hvil.cli.main import main
+from hvil.data.formats.arrow_files import read_arrow
 from hvil.data.trace_files import load
 from hvil.gate.budget import VARIABLE, parsed_bytes, shown_bytes
 from hvil.gate.errors import InputError
@@ -70,6 +73,63 @@ class TestBudgets:
         (tmp_path / "a.csv").write_bytes(b"trace,action,observation.x\n" + b",\n" * 1_500_000)
         with pytest.raises(InputError, match="of memory"):
             load(tmp_path / "a.csv")
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "".join(f'{{"k{number}": 1}}\n' for number in range(8000)),
+            '{"a": [' + ",".join(f'{{"k{number}": 1}}' for number in range(8000)) + "]}",
+        ],
+    )
+    def test_lines_that_each_have_a_key_of_their_own_are_refused(self, tmp_path: Path, text: str) -> None:
+        (tmp_path / "a.jsonl").write_text(text)  # 8000 times 8000 entries: 1.1 GB before, from 95 KB
+        with pytest.raises(InputError, match="more than 4096 entries"):
+            load(tmp_path / "a.jsonl")
+
+    def test_a_table_that_keys_make_large_is_counted_first(self, tmp_path: Path) -> None:
+        keys = [f'{{"k{number}": 1}}\n' for number in range(4000)]
+        (tmp_path / "a.jsonl").write_text("".join(keys) + "{}\n" * 20_000)
+        with pytest.raises(InputError, match="of memory"):
+            load(tmp_path / "a.jsonl")
+
+    @pytest.mark.parametrize("deep", [100, 200_000])
+    def test_deep_nesting_does_not_end_the_process(self, tmp_path: Path, deep: int) -> None:
+        for text in ('{"a":' + "[" * deep + "]" * deep + "}", '{"a":' * deep + "1" + "}" * deep):
+            (tmp_path / "a.jsonl").write_text(text)  # a segmentation fault in Arrow before
+            with pytest.raises(InputError, match=r"nested|a line of more than"):
+                load(tmp_path / "a.jsonl")
+
+    @pytest.mark.parametrize("text", ['{"a":"' + '\\"' * 400_000, '"' * 900_000, "{" * 900_000, '{"a' * 200_000])
+    def test_texts_that_do_not_end_are_not_slow(self, tmp_path: Path, text: str) -> None:
+        (tmp_path / "a.jsonl").write_text(text)
+        started = time.process_time()
+        with pytest.raises(InputError, match="not JSON"):
+            load(tmp_path / "a.jsonl")
+        assert time.process_time() - started < 5
+
+    @pytest.mark.parametrize("compression", ["lz4", "zstd"])
+    def test_an_arrow_file_is_not_unpacked_to_find_out_its_size(self, tmp_path: Path, compression: str) -> None:
+        rows = 10_000_000
+        table = pa.table({"trace": np.zeros(rows, np.int64)})
+        feather.write_feather(table, tmp_path / "a.feather", compression=compression, chunksize=rows)
+        before = pa.total_allocated_bytes()
+        peak = pa.default_memory_pool().max_memory()
+        del table
+        with pytest.raises(InputError, match="of memory"):
+            load(tmp_path / "a.feather")
+        assert pa.default_memory_pool().max_memory() == peak
+        assert pa.total_allocated_bytes() <= before
+
+    @pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
+    def test_an_arrow_file_is_read_whatever_its_compression(self, tmp_path: Path, compression: str) -> None:
+        columns = {
+            "trace": [0, 0, 1, 1] * 200,
+            "a": pa.array(["x", "y"] * 400).dictionary_encode(),
+            "l": [[1, 2]] * 800,
+        }
+        table = pa.table(columns)
+        feather.write_feather(table, tmp_path / "a.feather", compression=compression, chunksize=300)
+        assert read_arrow(tmp_path / "a.feather").equals(table)
 
     def test_a_gzip_bomb_is_not_unpacked(self, tmp_path: Path) -> None:
         import gzip

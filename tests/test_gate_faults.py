@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,10 +15,13 @@ from toy_learner import toy_traces
 
 import hvil
 from hvil.cli.main import main
+from hvil.data.streaming import trace_counts
 from hvil.data.trace_files import load
 from hvil.data.traces import Traces
 from hvil.domains.karel.task import KarelTask
+from hvil.experiments.comparison import compare, comparison_table
 from hvil.experiments.engine.cells import check_record
+from hvil.experiments.variants import variants
 from hvil.gate import compiled_cache
 from hvil.gate.border import own_directory
 from hvil.gate.engine import ray
@@ -93,6 +97,19 @@ class TestWords:
         assert len(error) < 2 * LONGEST
         assert "\x1b" not in error
 
+    @pytest.mark.parametrize("command", ["inspect", "runs", "evaluate", "graph", "report", "card"])
+    def test_a_name_that_no_file_can_have_is_bad_input(self, capsys: pytest.CaptureFixture[str], command: str) -> None:
+        assert main([command, "x" * 5000]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+    def test_a_footer_that_arrow_gives_up_on_does_not_end_the_process(self) -> None:
+        """A histogram in it has two entries where one is right; to ask for the column's size was the end before."""
+        damaged = Path(__file__).parent / "data" / "damaged" / "footer.parquet"
+        with pytest.raises(InputError, match="damaged"):
+            load(damaged)
+        with pytest.raises(InputError):
+            trace_counts(damaged)
+
     def test_duplicate_keys_and_nan_are_no_json(self) -> None:
         for text in ('{"a": 1, "a": 1}', "[NaN]", "1e999", "9" * 400):
             with pytest.raises(InputError):
@@ -138,11 +155,83 @@ class TestWords:
                 check_record(record, "here")
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run."""
+    path = tmp_path_factory.mktemp("runs") / "run"
+    hvil.fit(toy_traces(6), "tree:2x2", model="feedforward", units=4, updates=1, out=path)
+    return path
+
+
+class TestRunsOfOthers:
+    @pytest.mark.parametrize(
+        "evaluation",
+        ["[]", '"x"', '{"error": "x"}', '{"error": 7}', '{"error": 0, "error_interval": 3}', '{"error_interval": [0]}'],
+    )
+    def test_an_evaluation_that_is_none_is_refused_wherever_it_is_shown(
+        self, trained: Path, capsys: pytest.CaptureFixture[str], evaluation: str
+    ) -> None:
+        (trained / "evaluation.json").write_text(evaluation)
+        for command in ("report", "card"):
+            assert main([command, str(trained)]) == 2
+            error = capsys.readouterr().err
+            assert "evaluation.json: " in error
+            assert error.count("\n") == 1
+        assert main(["runs", str(trained.parent), "--json"]) == 0
+        (entry,) = json.loads(capsys.readouterr().out)["runs"]
+        assert "evaluation.json: " in entry["problem"]
+        (trained / "evaluation.json").unlink()
+
+    def test_the_table_of_runs_reads_nothing_through_links(
+        self, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "config.json").symlink_to(trained / "config.json")
+        assert main(["runs", str(tmp_path), "--json"]) == 0
+        assert "is a link" in json.loads(capsys.readouterr().out)["runs"][0]["problem"]
+        assert main(["runs", "x" * 5000]) == 2
+
+    def test_a_run_that_cannot_be_written_to_is_evaluated_all_the_same(
+        self, trained: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        in_the_way = trained / "evaluation-no-rollouts.json"
+        in_the_way.mkdir()
+        assert main(["evaluate", str(trained), "--no-rollouts", "--json"]) == 0
+        shown = capsys.readouterr()
+        assert "note: the result is not kept: " in shown.err
+        assert json.loads(shown.out)["updates"] == 1
+        in_the_way.rmdir()
+
+
 class TestWorkers:
     @pytest.mark.parametrize("answer", ["", "[]", b"{}", '{"record": 1}', '{"x": 1}', '{"failure": 3}', "NaN"])
     def test_answers_of_a_cluster_are_checked(self, answer: object) -> None:
         with pytest.raises(InputError, match="the worker's answer"):
             ray._read_answer(answer, "key")
+
+    def test_a_cluster_of_our_own_is_on_loopback_and_wants_a_token(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        given: dict[str, object] = {}
+        variables = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
+        for name in variables:
+            monkeypatch.setenv(name, "")
+            monkeypatch.delenv(name)
+        monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=lambda **options: given.update(options)))
+        ray._connected(None, 2)
+        assert given["address"] == "local"
+        assert given["include_dashboard"] is False
+        mode, token, several_machines = (os.environ[name] for name in variables)
+        assert (mode, several_machines) == ("token", "0")
+        assert len(token) == 64
+
+    def test_a_record_of_a_cluster_is_checked_before_it_is_compared(self, tmp_path: Path) -> None:
+        def engine(jobs, work, processes, log, on_progress, on_done):  # type: ignore[no-untyped-def]
+            for job in jobs:
+                write_json(job.target, {"cell": job.cell, "error": "x", "seconds": 1, "version": "", "curve": []})
+            return []
+
+        table = comparison_table("karel:A", [2], variants("lstm", "karel:A"), 1, 5)
+        with pytest.raises(InputError, match="error is 'x'; expected a number"):
+            compare(table, tmp_path, engine=engine)
 
     def test_a_directory_that_can_be_guessed_must_be_ours(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -3,6 +3,9 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import hvil
@@ -65,6 +68,15 @@ def test_test_and_validation_traces_that_the_caller_brings_are_taken(path: Path)
     data = load_data(path, DataSettings(stream="yes"), 0, test=traces[:3], validation=traces[3:5])
     assert data.stream is not None
     assert (data.test, data.validation) == (traces[:3], traces[3:5])
+
+
+def test_trace_numbers_far_apart_are_refused(path: Path) -> None:
+    table = pq.read_table(path)
+    far = pc.multiply(table.column("trace").cast(pa.int64()), 10**15)
+    position = table.column_names.index("trace")
+    pq.write_table(table.set_column(position, "trace", far), path, row_group_size=20)
+    with pytest.raises(InputError, match="not numbered one after another"):
+        trace_counts(path)
 
 
 def test_what_cannot_be_streamed_is_refused(path: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 the work failed, 2 bad input, 130 interrupted. Errors are 
 """
 
 import argparse
+import errno
 import io
 import json
 import math
@@ -42,6 +43,9 @@ COMMANDS: Mapping[str, str] = {
 
 CELLS_FAILED = "{} cells failed; the same command tries them again"
 """What is said of a result with `failures`, if the module of the command has no `FAILED` of its own."""
+
+NO_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
+"""Errors of the system that say: what the user gave is the name of nothing."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -91,7 +95,7 @@ def _main(arguments: list[str]) -> int:
     except MemoryError:
         return _complain(called, "out of memory", 1)
     except (OSError, FloatingPointError) as error:
-        return _complain(called, error, 1)
+        return _complain(called, error, 2 if getattr(error, "errno", None) in NO_NAMES else 1)
     finally:
         _restore(limit)
     return 0

@@ -64,7 +64,7 @@ def is_file(source: Source) -> bool:
         return True
     if not isinstance(source, str) or source.partition(":")[0] in tasks.DOMAINS.names():
         return False
-    return source.startswith("minari:") or SEVERAL in source or ending(source) in READ or Path(source).is_dir()
+    return source.startswith("minari:") or SEVERAL in source or ending(source) in READ or os.path.isdir(source)
 
 
 def names_task(source: Source) -> bool:

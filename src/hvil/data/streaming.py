@@ -15,7 +15,7 @@ import pyarrow as pa
 from jaxtyping import Int
 
 from hvil.data.formats.columns import TableReader
-from hvil.data.formats.parquet_reader import check_row_groups, open_parquet, read_column
+from hvil.data.formats.parquet_reader import check_columns, check_row_groups, open_parquet, read_column
 from hvil.data.formats.tables import read_traces
 from hvil.data.streams import Stream
 from hvil.data.traces import Traces
@@ -95,6 +95,7 @@ def trace_counts(path: Path) -> Int[np.ndarray, "G"]:
             parts, names = file.metadata, file.schema_arrow.names
             if b"hvil" not in (file.schema_arrow.metadata or {}) or "trace" not in names:
                 raise InputError(f"{path}: only Parquet files written by hvil can be streamed; load and save it first")
+            check_columns(file, range(parts.num_row_groups))
             column = names.index("trace")
             groups = [parts.row_group(group).column(column).statistics for group in range(parts.num_row_groups)]
             if not groups or not all(statistics and statistics.has_min_max for statistics in groups):

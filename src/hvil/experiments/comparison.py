@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hvil.experiments.engine.cells import check_record
 from hvil.experiments.engine.sweep import OnProgress, ignore_progress, sweep
 from hvil.experiments.experiment import Experiment
 from hvil.experiments.outcome.plots import draw_measure
 from hvil.experiments.outcome.points import Point, compared_points, to_mapping
 from hvil.experiments.outcome.results import collect
 from hvil.experiments.variants import Variant
-from hvil.gate.engine.local import Failure
+from hvil.gate.engine.local import Engine, Failure, run_jobs
 from hvil.gate.files import write_json
 
 
@@ -60,6 +61,7 @@ def compare(
     directory: Path,
     workers: int | None = None,
     on_progress: OnProgress = ignore_progress,
+    engine: Engine = run_jobs,
 ) -> Comparison:
     """Run the cells that have no record, compare the learners, and write `comparison.json` and the pictures `curve`.
 
@@ -67,8 +69,9 @@ def compare(
         OSError: no cell succeeded, so there is nothing to compare.
     """
     cells = experiment.cells()
-    swept = sweep(list(cells.values()), directory, workers, on_progress)
-    results = collect(experiment, cells, swept.records)
+    swept = sweep(list(cells.values()), directory, workers, on_progress, engine=engine)
+    records = {key: check_record(record, f"the record {key}") for key, record in swept.records.items()}
+    results = collect(experiment, cells, records)
     if not results.records:
         raise OSError("no training succeeded; the first failure is {}: {}".format(*swept.failures[0]))
     comparison = Comparison(

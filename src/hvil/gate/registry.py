@@ -5,8 +5,9 @@ entry points of installed packages, or from `register` in the running process. A
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints, entry_points
 from typing import Generic, TypeVar, cast
 
 from hvil.gate.errors import InputError
@@ -29,6 +30,11 @@ class Registry(Generic[T]):
         self._own = dict(own)
         self._registered: dict[str, T] = {}
 
+    @cached_property
+    def _installed(self) -> EntryPoints:
+        """What installed packages add; looking through all of them takes milliseconds, and each command asks often."""
+        return entry_points(group=self.group)
+
     @property
     def own(self) -> tuple[str, ...]:
         """The names of our own objects."""
@@ -43,7 +49,7 @@ class Registry(Generic[T]):
 
     def names(self) -> tuple[str, ...]:
         """All names: ours first, then those of installed packages, then those registered in this process."""
-        return tuple(dict.fromkeys([*self._own, *entry_points(group=self.group).names, *self._registered]))
+        return tuple(dict.fromkeys([*self._own, *self._installed.names, *self._registered]))
 
     def __getitem__(self, name: str) -> T:
         """The object of that name; an `InputError` lists the names that exist."""
@@ -52,6 +58,6 @@ class Registry(Generic[T]):
             return cast(T, getattr(import_module(module), attribute))
         if name in self._registered:
             return self._registered[name]
-        for entry in entry_points(group=self.group, name=name):
+        for entry in self._installed.select(name=name):
             return cast(T, entry.load())
         raise InputError(f"{name!r}: no such {self.kind}; expected {', '.join(self.names())}")

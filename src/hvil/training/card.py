@@ -8,12 +8,12 @@ from typing import Any
 
 import hvil
 from hvil.analysis.explain import Explanation
-from hvil.gate.border import has_file
 from hvil.gate.errors import InputError
-from hvil.gate.files import read_json, write_text
+from hvil.gate.files import write_text
 from hvil.gate.text import in_markdown, in_markdown_code
+from hvil.training.evaluation_file import read_evaluation
 from hvil.training.run import Run
-from hvil.training.run_files import CARD, EVALUATION
+from hvil.training.run_files import CARD
 
 TAGS = ("hvil", "imitation-learning", "hierarchical", "program-induction")
 LONGEST = 200
@@ -75,8 +75,7 @@ def _data(run: Run) -> str:
 
 def _errors(run: Run) -> str:
     """What `evaluation.json` says, in words."""
-    path = run.path / EVALUATION if run.path else None
-    evaluation = read_json(path) if path is not None and has_file(path) else {}
+    evaluation = read_evaluation(run.path)
     names = {
         "error": "error: test traces with at least one wrong action",
         "error_unseen": "the same, of traces not seen in training",

@@ -4,7 +4,6 @@ Traces are not sent: they may be private. What is fetched is opened as a run bef
 """
 
 import os
-import shutil
 import sys
 import tempfile
 from importlib import import_module
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hvil.gate.errors import InputError, one_line
+from hvil.gate.files import remove_directory
 from hvil.training.card import write_card
 from hvil.training.execution import refuse_existing
 from hvil.training.run import load
@@ -66,7 +66,7 @@ def pull(repository: str, out: Path) -> Path:
             hub.snapshot_download(repository, allow_patterns=list(FILES), local_dir=fetched)
         except Exception as error:
             raise _refused(repository, error) from error
-        shutil.rmtree(fetched / ".cache", ignore_errors=True)  # notes of the library, not of the run
+        remove_directory(fetched / ".cache")  # notes of the library, not of the run
         try:
             load(fetched)
         except InputError as error:

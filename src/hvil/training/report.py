@@ -1,8 +1,7 @@
 """The report of a run: gathers what its directory holds, and has `hvil.analysis.report` make the page."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,21 +15,14 @@ from hvil.data.traces import Traces
 from hvil.gate.border import has_file
 from hvil.gate.errors import InputError
 from hvil.gate.files import read_json, write_text
-from hvil.gate.settings import from_mapping
 from hvil.learners.networks.bank import MlpBank
 from hvil.learners.networks.fields import fields_ignored
+from hvil.training.evaluation_file import read_evaluation
 from hvil.training.observers import read_metrics
-from hvil.training.run_files import BASELINES, EVALUATION, METRICS, REPORT
+from hvil.training.run_files import BASELINES, METRICS, REPORT
 
 if TYPE_CHECKING:
     from hvil.training.run import Run
-
-
-@dataclass(frozen=True)
-class _EvaluationFile:
-    """`evaluation.json`, which people may have edited: the report shows those of its entries that it knows."""
-
-    contents: Mapping[str, Any]
 
 
 def write_report(run: "Run", out: str | os.PathLike[str] | None = None, *, episodes: int = 12) -> tuple[Path, Report]:
@@ -62,7 +54,7 @@ def _facts(run: "Run", explanation: Explanation | None) -> RunFacts:
         updates=run.updates,
         seconds=run.seconds,
         demonstrations=demonstrations,
-        evaluation=_evaluation(run),
+        evaluation=read_evaluation(run.path),
         metrics=read_metrics(run.path / METRICS) if run.path else [],
         baselines=_baselines(run),
         explanation=explanation,
@@ -78,16 +70,9 @@ def _ignored(run: "Run") -> dict[str, tuple[str, ...]]:
     return fields_ignored(run.config, bank) if isinstance(bank, MlpBank) else {}
 
 
-def _evaluation(run: "Run") -> dict[str, Any]:
-    path = run.path / EVALUATION if run.path else None
-    if path is None or not has_file(path):
-        return {}
-    return dict(from_mapping(_EvaluationFile, {"contents": read_json(path)}, str(path)).contents)
-
-
 def _baselines(run: "Run") -> dict[str, Any]:
     path = run.path / BASELINES if run.path else None
-    found = read_json(path) if path is not None and path.is_file() else {}
+    found = read_json(path) if path is not None and has_file(path) else {}
     return found if isinstance(found, dict) else {}
 
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from hvil.analysis.report.page import asset
 from hvil.gate.errors import InputError, one_line
+from hvil.gate.files import parse_json, read_json
 from hvil.gate.text import in_html
 from hvil.training.observers import read_metrics
 from hvil.training.run_files import CONFIG, METRICS, MODEL
@@ -92,9 +93,9 @@ class Watcher:
 
     def _updates(self, place: Path | None) -> int:
         try:
-            config = json.loads((place / CONFIG).read_text(encoding="utf-8")) if place else {}
+            config = read_json(place / CONFIG) if place else {}
             return int(config["training"]["updates"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError):
             return 0
 
 
@@ -158,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 def main() -> None:
     """Serve until standard input ends."""
-    wanted = json.loads(sys.stdin.readline())
+    wanted = parse_json(sys.stdin.readline(), "the fit")
     watcher = Watcher(Path(wanted["out"]))
     try:
         server = _Server(wanted["port"], wanted["token"], watcher)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hvil.gate.errors import InputError
+from hvil.gate.files import parse_json
 
 SERVER = "hvil.training.watch_server"
 
@@ -38,7 +39,7 @@ def watching(out: Path, port: int = 0) -> Iterator[str]:
         # The token goes by a pipe: everybody can read the arguments of a process.
         server.stdin.write(json.dumps({"out": str(out.resolve()), "port": port, "token": token}) + "\n")
         server.stdin.flush()
-        answer = json.loads(server.stdout.readline() or '{"error": "the server did not start"}')
+        answer = parse_json(server.stdout.readline() or '{"error": "the server did not start"}', "--watch")
         if "error" in answer:
             raise InputError(f"--watch: {answer['error']}")
         yield f"http://127.0.0.1:{answer['port']}/{token}/"

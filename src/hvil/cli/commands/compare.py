@@ -6,6 +6,8 @@ Imports are inside the functions, so that `--help` answers at once.
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from hvil.cli.engines import add_engine_flags, engine_of
+
 if TYPE_CHECKING:
     from hvil.experiments.comparison import Comparison
 
@@ -41,9 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="training sets (default: %(default)s)")
     parser.add_argument("--test-traces", type=int, default=100, metavar="N", help="for each run (default: %(default)s)")
-    parser.add_argument(
-        "--workers", type=int, metavar="K", help="processes, one thread each (default: one a processor)"
-    )
+    add_engine_flags(parser, "cells")
     parser.add_argument("--out", metavar="DIR", help="where records and pictures go (default: runs/compare-TASK)")
     parser.add_argument(
         "--only-named", action="store_true", help="do not add a baseline with its best settings beside the paper's"
@@ -62,10 +62,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from hvil.gate.errors import InputError
     from hvil.gate.progress import sweep_progress
 
-    for name in ("runs", "test_traces", "workers"):
+    for name in ("runs", "test_traces"):
         value = getattr(args, name)
-        if value is not None and value < 1:
+        if value < 1:
             raise InputError(f"--{name.replace('_', '-')} {value}: expected at least 1")
+    engine = engine_of(args)
     demos, overrides = _numbers(args.demos), _overrides(args)
     learners = variants(args.models, args.task, overrides)
     if not args.only_named:
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     table = comparison_table(args.task, demos, learners, args.runs, args.test_traces)
     out = Path(args.out or f"runs/compare-{short_name(args.task)}")
     with sweep_progress(f"learners on {args.task}") as progress:
-        comparison = compare(table, out, args.workers, progress)
+        comparison = compare(table, out, args.workers, progress, engine)
     for failure in comparison.failures:
         print(f"{failure.key}: {failure.reason}", file=sys.stderr)
     if not args.json:

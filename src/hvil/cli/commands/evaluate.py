@@ -7,6 +7,8 @@ from hvil.cli.commands.inspect import FILES
 from hvil.cli.engines import add_source_flag
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hvil.analysis.evaluation import Evaluation
     from hvil.data.settings import DataSettings
     from hvil.data.traces import Traces
@@ -153,7 +155,6 @@ def finish(
         program: evaluate the run's program in place of its network.
     """
     from hvil.analysis.evaluation import FAILED_SHARE, search_failure
-    from hvil.gate.files import write_json
     from hvil.training.execution import MEASURED
 
     assert trained.path is not None
@@ -178,7 +179,7 @@ def finish(
         "updates": trained.updates,
         "seconds": round(trained.seconds, 3),
     }
-    write_json(trained.path / own_file(source, exact_samples, rollouts, depth, program), result)
+    _keep(trained.path / own_file(source, exact_samples, rollouts, depth, program), result)
     if not quiet:
         title = "on the training traces" if traces is None else str(trained.path)
         title += ": its program" if program else ""
@@ -188,6 +189,19 @@ def finish(
             if warning:
                 print(warning)
     return result
+
+
+def _keep(file: "Path", result: dict[str, Any]) -> None:
+    """Write the result into the run; a run that cannot be written to is evaluated all the same."""
+    import sys
+
+    from hvil.gate.errors import InputError, one_line
+    from hvil.gate.files import write_json
+
+    try:
+        write_json(file, result)
+    except (InputError, OSError) as error:
+        sys.stderr.write(f"note: the result is not kept: {one_line(error)}\n")
 
 
 def own_file(

@@ -21,6 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Find the runs, and print what their files say."""
     # Imports stand in the functions for start-up speed: `--help` needs none of them.
+    import os
     from pathlib import Path
 
     from rich.table import Table
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from hvil.training.run_files import CONFIG
 
     directory = Path(args.directory)
-    if not directory.is_dir():
+    if not os.path.isdir(directory):  # of a name that no directory can have, a path itself would say so as an error
         raise InputError(f"{directory}: no such directory")
     runs = [_summary(file.parent, directory) for file in sorted(directory.rglob(CONFIG))]
     if not args.json:
@@ -48,20 +49,19 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 def _summary(path: "Path", directory: "Path") -> dict[str, Any]:
     """What the files of a run say; a file that cannot be read is the run's problem, not the table's."""
     from hvil.data.sources import short_name
+    from hvil.gate.border import given_directory
     from hvil.gate.errors import InputError
-    from hvil.gate.files import read_json
+    from hvil.training.evaluation_file import read_evaluation
     from hvil.training.run import read_config
-    from hvil.training.run_files import EVALUATION
 
     summary: dict[str, Any] = {"run": str(path.relative_to(directory)), "learner": None, "data": None}
     summary |= {"updates": None, "error": None, "error_interval": None, "problem": None}
     try:
-        config = read_config(path)
+        config = read_config(given_directory(path))
         source = config.data.source
         summary |= {"learner": config.learner, "data": config.task or (short_name(source) if source else "traces")}
-        evaluation = read_json(path / EVALUATION) if (path / EVALUATION).is_file() else {}
-        if isinstance(evaluation, dict):
-            summary |= {name: evaluation.get(name) for name in ("updates", "error", "error_interval")}
+        evaluation = read_evaluation(path)
+        summary |= {name: evaluation.get(name) for name in ("updates", "error", "error_interval")}
     except InputError as error:
         summary["problem"] = str(error)
     return summary

@@ -69,7 +69,7 @@ def find_dialect(sample: bytes, fallback: str = ",") -> Dialect:
 def check_text(path: str | os.PathLike[str]) -> None:
     """Refuse a file of text, perhaps compressed, whose table would take more memory than the file may.
 
-    Lines and columns are counted before the table is made. A field ends at a separator, or at a colon in JSON.
+    Lines and columns are counted before the table is made.
     """
     lines, columns, read = 1, 1, 0
     size = file_size(path)
@@ -78,7 +78,7 @@ def check_text(path: str | os.PathLike[str]) -> None:
             while block := bytes(stream.read(1 << 20)):
                 if not read:
                     first = block.partition(b"\n")[0]
-                    columns += max(first.count(sign) for sign in (b",", b";", b"\t", b"|", b":"))
+                    columns += max(first.count(sign.encode()) for sign in SEPARATORS)
                 lines += block.count(b"\n") or block.count(b"\r")
                 read += len(block)
                 check_budget(path, read + lines * (ROW_BYTES + 8 * columns), size)

@@ -30,6 +30,7 @@ def open_parquet(path: str | os.PathLike[str]) -> pq.ParquetFile:
 
 def check_row_groups(path: str | os.PathLike[str], file: pq.ParquetFile, groups: Sequence[int]) -> None:
     """Refuse row groups that would take more memory than the file may, by what its footer says of them."""
+    check_columns(file, groups)
     parts = [file.metadata.row_group(group) for group in groups]
     columns = [part.column(index) for part in parts for index in range(part.num_columns)]
     need = sum(part.num_rows for part in parts) * ROW_BYTES
@@ -37,6 +38,17 @@ def check_row_groups(path: str | os.PathLike[str], file: pq.ParquetFile, groups:
         width = _WIDTHS.get(column.physical_type, 16)
         need += column.num_values * width + max(column.total_uncompressed_size, 0)
     check_budget(path, need, file_size(path))
+
+
+def check_columns(file: pq.ParquetFile, groups: Sequence[int]) -> None:
+    """Raise an `OSError` if what the footer says of a column is damaged, before anybody asks for it.
+
+    `RowGroupMetaData.column` ends the process then. A reader says it properly, and for no rows it reads no values.
+    """
+    for group in groups:
+        every = list(range(file.metadata.num_columns))
+        for _ in file.reader.iter_batches(0, row_groups=[group], column_indices=every, use_threads=False):
+            pass
 
 
 def read_column(file: pq.ParquetFile, name: str, groups: Sequence[int]) -> pa.ChunkedArray:
@@ -73,6 +85,6 @@ def read_parquet(
 def is_own(path: str | os.PathLike[str]) -> bool:
     """Whether a file says that it is one of ours."""
     try:
-        return b"hvil" in (pq.read_schema(path).metadata or {})
+        return b"hvil" in (pq.read_schema(regular_file(path)).metadata or {})
     except (pa.ArrowException, OSError, ValueError):
         return False

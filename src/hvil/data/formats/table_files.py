@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
-from pyarrow import json
 
 from hvil.data.file_names import ending
+from hvil.data.formats.arrow_files import read_arrow
 from hvil.data.formats.columns import FILE
-from hvil.data.formats.csv import check_text, read_csv
+from hvil.data.formats.csv import read_csv
+from hvil.data.formats.json_lines import read_json_lines
 from hvil.data.formats.nested import flattened
 from hvil.data.formats.parquet_reader import check_row_groups, open_parquet
-from hvil.gate.border import file_size, regular_file
-from hvil.gate.budget import ROW_BYTES, check_budget
 from hvil.gate.errors import InputError, one_line
 
 
@@ -43,10 +42,8 @@ def read_file(path: str | os.PathLike[str]) -> pa.Table:
         return flattened(read_csv(path))
     try:
         if kind in (".jsonl", ".ndjson"):
-            check_text(path)
-            with pa.input_stream(str(regular_file(path)), compression="detect") as stream:
-                return flattened(json.read_json(stream))
-        return flattened(_read_arrow(path) if kind in (".feather", ".arrow") else _read_parquet(path))
+            return flattened(read_json_lines(path))
+        return flattened(read_arrow(path) if kind in (".feather", ".arrow") else _read_parquet(path))
     except InputError:
         raise
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
@@ -54,18 +51,6 @@ def read_file(path: str | os.PathLike[str]) -> pa.Table:
         raise InputError(
             f"{path}: not {names.get(kind, f'a {kind[1:].capitalize()} file')}, or damaged ({one_line(error, 200)})"
         ) from error
-
-
-def _read_arrow(path: str | os.PathLike[str]) -> pa.Table:
-    """A Feather file; its parts are counted while they are read, because they may be compressed."""
-    need, size = 0, file_size(path)
-    with pa.OSFile(str(regular_file(path))) as source, pa.ipc.open_file(source) as reader:
-        batches = []
-        for index in range(reader.num_record_batches):
-            batches.append(reader.get_batch(index))
-            need += batches[-1].nbytes + ROW_BYTES * batches[-1].num_rows
-            check_budget(path, need, size)
-        return pa.Table.from_batches(batches, reader.schema)
 
 
 def _read_parquet(path: str | os.PathLike[str]) -> pa.Table:
