@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
-from hvil.data.tasks import Task, find_task
 from hvil.experiments.engine.cells import Cell, self_contained
+from hvil.experiments.engine.origins import Origin, origin
 from hvil.gate.errors import InputError
 from hvil.gate.settings import from_mapping
 
@@ -180,14 +180,14 @@ class Experiment:
         """Every cell by its position. All models advance together in their order."""
         settings = {name: self_contained({**self.settings, **model}) for name, model in self.models.items()}
         options = {name: of_model.pop("task_option", None) for name, of_model in settings.items()}
-        tasks = {
-            (panel, option): find_task(name if option is None else f"{name},{option}")
+        origins = {
+            (panel, option): origin(name if option is None else f"{name},{option}")
             for panel, name in self.panels.items()
             for option in set(options.values())
         }
         return {
             Position(panel=panel, model=model, size=size, run=run): self._cell(
-                tasks[panel, options[model]], settings[model], size, run
+                origins[panel, options[model]], settings[model], size, run
             )
             for run in range(self.runs)
             for size in self.sizes
@@ -195,10 +195,10 @@ class Experiment:
             for model in self.models
         }
 
-    def _cell(self, source: Task, settings: Mapping[str, Any], size: int, run: int) -> Cell:
+    def _cell(self, source: Origin, settings: Mapping[str, Any], size: int, run: int) -> Cell:
         demos, percentile = (size, 0) if self.axis == "demos" else (self.demos, size)
+        source.check(demos)
         return Cell(
-            # The task's full name: MNIST's says whether all images are used, which an environment variable may decide.
             task=source.name,
             demos=demos,
             run=run,
