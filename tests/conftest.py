@@ -1,7 +1,11 @@
 """Annotations of arrays are checked while the tests run: every function of the package goes through beartype."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+
+# Two processes test on two processors: threads of theirs would only wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 from hypothesis import settings

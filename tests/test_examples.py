@@ -61,15 +61,6 @@ def test_the_future_is_compared_in_pairs(future: ModuleType, study: str) -> None
     assert f"| {100 * (records[0]['error'] - records[1]['error']):+.1f}" in lines[2]
 
 
-def test_the_long_bubble_sort_is_two_cells_of_the_papers_figure() -> None:
-    from hvil.experiments.experiment_files import find_experiment
-
-    path = Path(__file__).parents[1] / "examples" / "bubblesort_long.toml"
-    cells = find_experiment(str(path), trust=True).cells().values()
-    paper = find_experiment("bubblesort").preset("paper").cells()
-    assert {cell.key for cell in cells} == {paper["bubble sort", "HVIL", 30, run].key for run in (0, 1)}
-
-
 def test_the_close_up_shows_the_kind_that_decides_the_side() -> None:
     close_up = example("close_up")
     plain, shuffled = (close_up.demonstrations(60, 3, 0.0, shuffled=shuffled) for shuffled in (False, True))

@@ -13,11 +13,12 @@ from hvil.analysis.explain.evidence import record
 from hvil.analysis.explain.execution import agreement
 from hvil.analysis.explain.facts import Facts
 from hvil.analysis.explain.text import TextProgram
-from hvil.analysis.explain.vocabulary import identifiers, looks_at_frame, vocabulary
+from hvil.analysis.explain.vocabulary import COUNTER, LAST, looks_at_frame, vocabulary
 from hvil.data.tasks import Quantity, find_task
 from hvil.data.traces import Traces
 from hvil.domains.karel import PROGRAMS, execute, parse
 from hvil.gate.errors import InputError
+from hvil.gate.text import identifiers
 from hvil.machine.batched import Tops
 from hvil.machine.callgraph import call_graph
 
@@ -128,7 +129,7 @@ def test_a_loop_that_does_nothing_is_a_disagreement_not_a_hang() -> None:
 
 def test_names_from_data_become_identifiers() -> None:
     names = ["frontIsClear", "<script>alert('x')</script>", "last", "while", "a b", "a-b", "7", "", 'x"; import os']
-    words = identifiers(names)
+    words = identifiers(names, (COUNTER, LAST))
     assert words[0] == "front_is_clear"
     assert len(set(words)) == len(words)
     assert all(word.isidentifier() and re.fullmatch(r"[a-z0-9_]+", word) for word in words)
@@ -136,7 +137,8 @@ def test_names_from_data_become_identifiers() -> None:
 
 
 def test_quantities_may_begin_like_the_words_of_a_frame() -> None:
-    assert not any(map(looks_at_frame, identifiers(["last price", "counter-clockwise", "last", "counter"])))
+    words = identifiers(["last price", "counter-clockwise", "last", "counter"], (COUNTER, LAST))
+    assert not any(map(looks_at_frame, words))
     assert all(map(looks_at_frame, ["counter", "counter-2*length", "last=move", "last="]))
 
 

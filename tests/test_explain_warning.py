@@ -12,6 +12,7 @@ from table_policy import flat_teacher, lamp_policy, lamp_traces, program_f, tabl
 from hvil.analysis.explain import Explanation, explain, python_file
 from hvil.analysis.explain.program import Program, Step
 from hvil.analysis.statistics import proportion_interval
+from hvil.data.reading import ObservationReader
 from hvil.data.tasks import find_task
 from hvil.gate.errors import InputError
 from hvil.machine.batched import Tops
@@ -55,7 +56,7 @@ def test_training_traces_that_the_program_explains_are_counted(explained: Explan
     assert "explains 30 of 30 training traces" in explained.notes
     others = find_task("karel:D").demonstrations(40, 1)
     found = explain(program_f(), KAREL_F, episodes=300, fresh=20, training=others)
-    right = int((~found.policy(4).wrong(others)).sum())
+    right = int((~found.policy(ObservationReader(4)).wrong(others)).sum())
     assert 0 < right < 40
     assert f"explains {right} of 40 training traces" in found.notes
     unknown = explain(program_f(), KAREL_F, episodes=300, fresh=20)
@@ -111,7 +112,9 @@ def test_a_program_that_is_not_the_policy_is_never_shown_without_a_warning(expla
     assert unfaithful.summary()["warning"] == unfaithful.warning
     assert unfaithful.lines == explained.lines
     assert unfaithful.source in python_file(unfaithful)
-    assert not unfaithful.policy(4).wrong(KAREL_F.demonstrations(5, 0)).any(), "a comment changes nothing"
+    assert not unfaithful.policy(ObservationReader(4)).wrong(KAREL_F.demonstrations(5, 0)).any(), (
+        "a comment changes nothing"
+    )
     assert replace(explained, policy_agreement=0.95).warning is None
 
 

@@ -112,13 +112,11 @@ def test_other_peoples_data_sets_are_read() -> None:
     assert traces.annotations.kept.tolist() == [-1, -1]
 
 
-def test_actions_that_are_not_discrete_are_refused() -> None:
+def test_actions_in_a_box_are_vectors() -> None:
     box = spaces.Box(0, 1, (1,), dtype=np.float32)
-    other_peoples(
-        "theirs-v0", box, box, observations=np.zeros((3, 1), np.float32), actions=np.zeros((2, 1), np.float32)
-    )
-    with pytest.raises(InputError, match="minari:theirs-v0: the action space is Box"):
-        load_minari("theirs-v0")
+    actions = np.array([[0.25], [0.5]], np.float32)
+    other_peoples("theirs-v0", box, box, observations=np.zeros((3, 1), np.float32), actions=actions)
+    np.testing.assert_array_equal(load_minari("theirs-v0").vectors, actions)
 
 
 def test_a_data_set_that_exists_is_not_overwritten() -> None:

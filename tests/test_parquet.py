@@ -109,7 +109,11 @@ BAD = {
         "action 1000000: actions are numbers from 0 to 65536",
     ),
     "negative actions": ({"do": [-1, 1, None, 1, None]}, NAMED, "trace 0, step 0: action -1 is out of range"),
-    "actions of lists": ({"do": [[1], [1], None, [1], None]}, NAMED, "the column 'do' holds list"),
+    "actions of texts in lists": (
+        {"do": [["a"], ["a", "b"], None, ["a"], None]},
+        NAMED,
+        "the lists in the column 'do' differ in length",
+    ),
     "traces without a name": ({"episode": ["b", "b", None, "a", "a"]}, NAMED, "row 2: no value in the column 'epi"),
     "traces not together": (
         {"episode": ["b", "a", "b", "a", "a"]},

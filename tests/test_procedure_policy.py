@@ -16,7 +16,7 @@ from hvil.data.traces import Traces
 from hvil.learners.hvil import HvilLearner
 from hvil.learners.learner import Policy
 from hvil.learners.naive import choose, log_probs
-from hvil.learners.networks.runner import ProcedurePolicy
+from hvil.learners.networks.runner import NamedFrame, ProcedurePolicy
 from hvil.machine import reference
 from hvil.machine.callgraph import CallGraph
 from hvil.machine.reference import Stack
@@ -57,6 +57,19 @@ def uniforms_of(graph: CallGraph, rng: np.random.Generator, count: int) -> np.nd
     return rng.random((count, 2 * graph.max_depth))
 
 
+def named(graph: CallGraph, stack: Stack) -> tuple[NamedFrame, ...]:
+    """The stack in the words of a policy."""
+    words = (*graph.action_names, "∅", *graph.procedures)
+    return tuple(
+        NamedFrame(
+            procedure=graph.procedures[frame.procedure],
+            counter=frame.counter,
+            last=None if frame.last is None or frame.last < 0 else words[frame.last],
+        )
+        for frame in stack
+    )
+
+
 def not_compiled(learner: HvilLearner) -> ProcedurePolicy:
     """The same policy through torch, as on a device."""
     network = make_learner(learner.config.graph).policy_network
@@ -73,7 +86,7 @@ def test_acting_equals_the_reference_machine(graph: CallGraph, seed: int, greedy
     policies = [learner.policy(), not_compiled(learner)]
     for policy in policies:
         policy.reset(count, seed)
-        assert policy.stack == [reference.start(graph)] * count
+        assert policy.stack == [named(graph, reference.start(graph))] * count
     stacks = [reference.start(graph)] * count
     steps = np.zeros(count, dtype=np.int64)
     for _ in range(5):
@@ -87,7 +100,7 @@ def test_acting_equals_the_reference_machine(graph: CallGraph, seed: int, greedy
         steps += [each.taken for each in ran]
         for policy in policies:
             np.testing.assert_array_equal(policy.act(observations, greedy), actions)
-            assert policy.stack == stacks
+            assert policy.stack == [named(graph, stack) for stack in stacks]
             np.testing.assert_array_equal(policy.php_steps, steps)
 
 
@@ -115,7 +128,7 @@ def test_a_program_that_has_ended_stays_ended() -> None:
     assert [policy.act(observation) for _ in range(3)] == [2, 2, 2]
     assert policy.stack == ()
     policy.reset()
-    assert policy.stack == reference.start(GRAPHS["tree"])
+    assert policy.stack == named(GRAPHS["tree"], reference.start(GRAPHS["tree"]))
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -181,7 +194,7 @@ def test_images_run_through_torch(encoder: str) -> None:
     for i in range(2):
         rows = images[i].reshape(-1).astype(np.float32) / np.float32(255)
         ran = reference_act(learner, reference.start(graph), rows)
-        assert (ran.action, ran.stack) == (actions[i], policy.stack[i])
+        assert (ran.action, named(graph, ran.stack)) == (actions[i], policy.stack[i])
     traces = Traces.from_episodes([images], [np.array([actions[0]])], graph.action_names)
     assert policy.wrong(traces).shape == (1,)
 

@@ -76,7 +76,7 @@ def test_what_does_not_fit_is_refused(explained: Explanation) -> None:
     with pytest.raises(InputError, match="the program has move"):
         policy.wrong(lamp_traces(2))
     with pytest.raises(InputError, match="the program takes 5 numbers"):
-        explained.policy(5).wrong(KAREL_F.demonstrations(2, 0))
+        explained.policy(ObservationReader(5)).wrong(KAREL_F.demonstrations(2, 0))
 
 
 def test_errors_along_traces_and_in_roll_outs_are_those_of_the_policy(explained: Explanation) -> None:

@@ -11,8 +11,10 @@ from hvil.cli.main import main
 from hvil.data.sources import Data
 from hvil.experiments.engine.cells import Cell, run_cell
 from hvil.experiments.engine.pools import is_short, pool, pooled_data, split
-from hvil.experiments.experiment_files import find_experiment
+from hvil.experiments.experiment_files import FIGURES, find_experiment
+from hvil.experiments.outcome.verdicts import Verdict
 from hvil.gate.errors import InputError
+from hvil.training.observers import read_metrics
 
 DOCS = (Path(__file__).parents[1] / "docs" / "experiments.md").read_text(encoding="utf-8")
 
@@ -33,7 +35,7 @@ def test_the_experiment_in_the_docs_has_ten_lines_and_runs(tmp_path, capsys):
     assert main(command) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["records"], answer["expected"]) == (12, 12)
-    assert answer["findings"][0]["verdict"] in ("reproduced", "not reproduced", "undecided at this number of runs")
+    assert answer["findings"][0]["verdict"] in set(Verdict)
     lines = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
     record = lines[0]["record"]
     assert record["settings"]["hidden"] == 8
@@ -135,13 +137,31 @@ def test_a_cell_whose_file_has_changed_is_not_run(tmp_path):
         run_cell(cell, lambda share: None, tmp_path / "scratch")
 
 
-def test_the_commands_of_the_docs_exist(capsys):
-    from hvil.experiments.experiment_files import FIGURES
+@pytest.mark.parametrize("pool", [0, 30])
+def test_validation_traces_choose_among_the_evaluations(tmp_path, pool):
+    settings = {"model": "lstm", "units": 8, "updates": 40, "evaluate_every": 5, "learning_rate": 0.03}
+    cell = Cell("karel:A", 4, 0, settings, test_traces=20, validation=6, pool=pool)
+    cell.check()
+    record = run_cell(cell, lambda share: None, tmp_path / "scratch")
+    lines = [line for line in read_metrics(tmp_path / "scratch" / "metrics.jsonl") if "held_out" in line]
+    assert len(lines) == 8
+    best = max(lines, key=lambda line: line["held_out"])
+    assert record["error"] == best["error"]
+    assert record["training_error"] == best["training_error"]
+    assert record["updates"] == 40
+    with pytest.raises(InputError, match="29 traces"):
+        Cell("karel:A", 4, 0, settings, test_traces=20, validation=5, pool=28).check()
+    with pytest.raises(InputError, match="cannot be -1"):
+        Cell("karel:A", 4, 0, settings, validation=-1).check()
 
+
+def test_the_commands_of_the_docs_exist(capsys):
     assert all(f"`{figure}`" in DOCS for figure in FIGURES)
-    for figure, quick, paper in re.findall(r"\| `(\S+)` \| [^|]* \| ([\d,]+) \| ([\d,]+) \|", DOCS):
+    rows = re.findall(r"\| `(\S+)` \| [^|]* \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|", DOCS)
+    assert [figure for figure, *_ in rows] == [figure for figure in FIGURES if "ablations" not in figure]
+    for figure, *counts in rows:
         table = find_experiment(figure)
-        for preset, count in (("quick", quick), ("paper", paper)):
+        for preset, count in zip(("quick", "ours", "paper"), counts, strict=True):
             assert len(table.preset(preset).cells()) == int(count.replace(",", "")), figure
 
 
@@ -186,7 +206,7 @@ def test_a_pool_is_made_once(tmp_path, monkeypatch):
     ("cell", "message"),
     [
         (Cell("karel:A", 10, 0, percentile=10), "needs a pool"),
-        (Cell("karel:A", 10, 0, pool=50), "has not 10"),
+        (Cell("karel:A", 10, 0, pool=50), "has not the 110"),
         (Cell("karel:A", 10, 0, pool=500, percentile=101), "from 1 to 100"),
     ],
 )

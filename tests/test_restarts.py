@@ -17,7 +17,7 @@ from hvil.gate.engine.local import Failure, Job, run_jobs
 from hvil.gate.engine.ray import ray_engine
 from hvil.gate.errors import InputError
 from hvil.training.fit import prepare
-from hvil.training.restarts import Rung, _standing, fit_restarts, rungs
+from hvil.training.restarts import Rung, _Judged, _ProgramSize, _standing, fit_restarts, rungs
 
 SMALL: dict[str, Any] = {
     "hidden": 5,
@@ -62,12 +62,12 @@ def test_two_run_to_the_end_if_their_programs_decide() -> None:
 
 
 def test_a_program_stands_by_what_it_explains_then_by_its_size_then_by_its_merit() -> None:
-    def result(explained: int, length: int, merit: float) -> dict[str, Any]:
-        return {"merit": merit, "program": {"explained": explained, "length": length}}
+    def result(explained: int, length: int, merit: float) -> _Judged:
+        return _Judged(updates=9, merit=merit, program=_ProgramSize(explained=explained, length=length))
 
     ordered = [result(9, 3, 5.0), result(10, 8, 0.0), result(10, 7, -1.0), result(10, 7, 0.0)]
     assert sorted([ordered[3], *ordered[:3]], key=_standing) == ordered
-    assert _standing({"merit": 2.0}) < _standing({"merit": 3.0})
+    assert _standing(_Judged(updates=9, merit=2.0)) < _standing(_Judged(updates=9, merit=3.0))
 
 
 @pytest.mark.slow

@@ -15,8 +15,8 @@ ORDER = (
     *(
         f"data.{name}"
         for name in (
-            *("streams", "settings", "file_names", "reading", "ragged", "annotations", "traces", "segments", "inputs"),
-            *("matching", "tasks"),
+            *("streams", "settings", "file_names", "reading", "ragged", "arrays", "annotations", "traces"),
+            *("segments", "inputs", "matching", "tasks"),
         )
     ),
     "data.formats",

@@ -98,6 +98,7 @@ def test_a_run_directory_holds_what_the_design_says_and_loads_to_the_same_policy
         "model.safetensors",
         "checkpoint",
         "metrics.jsonl",
+        "run.toml",
         "traces.npz",
         "test.npz",
         ".lock",

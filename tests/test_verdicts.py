@@ -13,7 +13,7 @@ from hvil.experiments.experiment import Claim, Experiment
 from hvil.experiments.experiment_files import FIGURES, find_experiment
 from hvil.experiments.outcome.results import Results, collect, read_results, write_results
 from hvil.experiments.outcome.tables import page
-from hvil.experiments.outcome.verdicts import Verdict, conjunction, disjunction, judge
+from hvil.experiments.outcome.verdicts import Verdict, conjunction, disjunction, judge, judge_all
 from hvil.experiments.reproduce import show
 from hvil.gate.errors import InputError
 
@@ -61,7 +61,7 @@ def verdicts(claim: Claim, results: Results) -> list[str]:
         (0.2, 0.5, Verdict.REPRODUCED, Verdict.NOT_REPRODUCED),
         (0.5, 0.2, Verdict.NOT_REPRODUCED, Verdict.REPRODUCED),
         (0.3, 0.301, Verdict.UNDECIDED, Verdict.UNDECIDED),
-        (0.0, 0.0, Verdict.NOT_REPRODUCED, Verdict.REPRODUCED),
+        (0.0, 0.0, Verdict.NO_DIFFERENCE, Verdict.REPRODUCED),
         (None, 0.2, Verdict.NO_RECORDS, Verdict.NO_RECORDS),
     ],
 )
@@ -71,6 +71,46 @@ def test_a_difference_is_judged_by_its_interval(ours, theirs, lower, not_lower):
         claim = Claim("", kind, "ours", "theirs", pooled=True)
         assert verdicts(claim, results) == [expected]
         assert verdicts(replace(claim, pooled=False), results) == [expected] * 3
+
+
+def test_a_difference_within_the_margin_is_none():
+    results = results_with(lambda panel, model, size: 0.3 if model == "ours" else 0.301)
+    claim = Claim("", "lower", "ours", "theirs", pooled=True, margin=0.06)
+    assert verdicts(claim, results) == [Verdict.NO_DIFFERENCE]
+    assert verdicts(replace(claim, kind="not-lower"), results) == [Verdict.REPRODUCED]
+    assert verdicts(replace(claim, margin=0.04), results) == [Verdict.UNDECIDED]
+    lower = results_with(lambda panel, model, size: 0.2 if model == "ours" else 0.25)
+    assert verdicts(replace(claim, margin=0.2), lower) == [Verdict.REPRODUCED], "small, but lower"
+
+
+def test_many_claims_are_judged_by_wider_intervals():
+    results = results_with(lambda panel, model, size: 0.2 if model == "ours" else 0.26)
+    claim = Claim("lower", "lower", "ours", "theirs", pooled=True, margin=0.0)
+    assert verdicts(claim, results) == [Verdict.REPRODUCED], "at 95% it is"
+    (alone,) = judge_all(replace(results, experiment=replace(TABLE, claims=(claim,))))
+    assert (alone.verdict, alone.confidence) == (Verdict.REPRODUCED, pytest.approx(0.95))
+    many = judge_all(replace(results, experiment=replace(TABLE, claims=(claim,) * 8)))
+    assert [finding.verdict for finding in many] == [Verdict.UNDECIDED] * 8
+    assert many[0].confidence == pytest.approx(1 - 0.05 / 8)
+
+
+def test_what_is_sure_makes_room_for_the_rest():
+    results = results_with(lambda panel, model, size: {"A": 0.2, "B": 0.3}[panel] if model == "ours" else 0.5)
+    sure = Claim("no error", "at-most", "ours", pooled=True, level=0.0)  # one error decides
+    claim = Claim("lower", "lower", "ours", "theirs", panels=("A",))
+    table = replace(TABLE, claims=(claim, sure))
+    lower, none = judge_all(replace(results, experiment=table))
+    assert none.verdict == Verdict.NOT_REPRODUCED
+    assert sorted([none.confidence, lower.confidence]) == pytest.approx([0.95, 0.975])
+
+
+def test_a_claim_about_some_panels_has_several_chances():
+    results = results_with(lambda panel, model, size: 0.2 if model == "ours" else 0.245)
+    claim = Claim("", "lower", "ours", "theirs", margin=0.0)
+    assert {finding.confidence for finding in judge(claim, results)} == {0.95}
+    whole, *parts = judge(replace(claim, some=True), results)
+    assert whole.confidence == pytest.approx(0.95)
+    assert [part.confidence for part in parts] == pytest.approx([0.975, 0.975])
 
 
 def test_one_run_decides_nothing():
@@ -168,17 +208,21 @@ def test_measures_are_read_off_the_records():
 @pytest.mark.parametrize(
     ("figure", "preset", "count"),
     [
-        ("acausal", "paper", 4 * 7 * 4 * 10),
-        ("acausal", "quick", 4 * 7 * 4 * 3),
-        ("acausal-effects", "paper", 4 * 7 * 8 * 10),
-        ("acausal-effects", "quick", 2 * 3 * 8 * 10),
-        ("acausal-effects", "authors", 2 * 3 * 8 * 10),
-        ("bubblesort", "paper", 10 * 5 * 3),
-        ("bubblesort", "quick", 4 * 5 * 3),
-        ("karel-data", "paper", 6 * 4 * 5 * 10),
-        ("karel-data", "quick", 6 * 4 * 5 * 3),
-        ("karel-length", "paper", 6 * 5 * 6 * 10),
-        ("karel-length", "quick", 6 * 5 * 6 * 3),
+        ("acausal", "paper", 4 * 7 * 8 * 10),
+        ("acausal", "ours", 4 * 7 * 8 * 3),
+        ("acausal", "corner", 2 * 3 * 8 * 10),
+        ("acausal", "quick", 2 * 2 * 8 * 3),
+        ("bubblesort", "paper", 10 * 2 * 5),
+        ("bubblesort", "ours", 2 * (20 + 20 + 10 + 20) + 2 * 4 * 10 + 4 * 5),
+        ("bubblesort", "quick", 3 * 3 * 3),
+        ("karel-data", "paper", 6 * 5 * (10 + 5 + 3 + 3)),
+        ("karel-data", "ours", 12 * 4 * (10 + 5 + 3 + 3)),
+        ("karel-data", "quick", 6 * 4 * 3 * 3),
+        ("karel-length", "paper", 6 * 6 * 5 * 10),
+        ("karel-length", "ours", 12 * 5 * 5 * 3),
+        ("karel-length", "quick", 6 * 5 * 1 * 3),
+        ("ablations-bubblesort", "ours", 11 * 5),
+        ("ablations-karel", "ours", 6 * 11 * 5),
     ],
 )
 def test_every_table_has_the_right_cells(figure, preset, count):
@@ -190,7 +234,7 @@ def test_every_table_has_the_right_cells(figure, preset, count):
 
 
 def test_a_model_may_have_an_option_of_the_task_of_its_own():
-    cells = find_experiment("acausal-effects").preset("quick").cells()
+    cells = find_experiment("acausal").preset("quick").cells()
     tasks = {position.model: cell.task for position, cell in cells.items() if "0.6" in position.panel}
     assert {model for model, task in tasks.items() if task == "mnist-parity:0.6,shuffled"} == {
         "effects of shuffled digits"
@@ -199,13 +243,34 @@ def test_a_model_may_have_an_option_of_the_task_of_its_own():
     assert not any("task_option" in cell.settings for cell in cells.values())
 
 
-def test_the_quick_bubble_sort_is_as_agreed():
-    table = find_experiment("bubblesort").preset("quick")
-    assert (table.sizes, table.runs) == ((10, 30, 70, 100), 3)
-    assert table.settings["updates"] == 20_000
-    assert table.settings["entropy_decay_interval"] == 1_000
-    paper = find_experiment("bubblesort").preset("paper")
-    assert (paper.settings["updates"], paper.settings["entropy_decay_interval"]) == (100_000, 5_000)
+def test_bubble_sort_as_the_authors_ran_it_counts_traces_and_has_validation_traces():
+    cells = find_experiment("bubblesort").preset("paper").cells()
+    for cell in cells.values():
+        assert cell.validation == 1_000
+        assert (cell.settings["updates"], cell.settings["entropy_decay_interval"]) == (10_000, 500)
+    ours = find_experiment("bubblesort").preset("ours").cells()
+    assert {cell.validation for cell in ours.values()} == {0}
+    assert {cell.run for cell in ours.values()} == set(range(2000, 2020))
+    few = {position.size for position in ours if position.model == "feed-forward"}
+    assert (few, max(p.run for p in ours if p.model == "feed-forward")) == ({30}, 2004)
+
+
+def test_sizes_runs_and_their_first_number_can_be_given():
+    models = {"ours": {}, "theirs": {"model": "lstm", "only_sizes": [20], "only_runs": 1}}
+    table = replace(TABLE, models=models, runs_by_size=(3, 2, 1), first_run=7)
+    cells = table.cells()
+    assert table.size == len(cells) == 2 * (3 + 2 + 1 + 1)
+    assert {(p.size, p.run) for p in cells if p.model == "theirs"} == {(20, 7)}
+    assert {p.run for p in cells if p.size == 10} == {7, 8, 9}
+    assert not any("only_runs" in cell.settings or "only_sizes" in cell.settings for cell in cells.values())
+    for change, message in (
+        ({"runs_by_size": (1,)}, "runs_by_size"),
+        ({"models": {"ours": {"only_runs": 0}}}, "only_runs is 0"),
+        ({"models": {"ours": {"only_sizes": 20}}}, "only_sizes is 20"),
+        ({"first_run": -1}, "from 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            replace(TABLE, **change)
 
 
 @pytest.mark.parametrize("figure", FIGURES)
@@ -217,17 +282,24 @@ def test_a_table_survives_its_file(figure):
     assert again.preset("quick").cells() == table.preset("quick").cells()
 
 
-@pytest.mark.parametrize("figure", [figure for figure in FIGURES if figure != "acausal-effects"])
-def test_the_committed_records_belong_to_the_tables_and_give_the_committed_pages(figure):
-    directory = Path(__file__).parents[1] / "results" / figure
+RESULTS = Path(__file__).parents[1] / "results"
+COMMITTED = sorted(path.parent.relative_to(RESULTS).as_posix() for path in RESULTS.rglob("experiment.json"))
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_committed_records_give_the_committed_pages(name):
+    directory = RESULTS / name
     committed = read_results(directory)
-    cells = find_experiment(figure).preset("quick").cells()
-    assert committed.records.keys() == cells.keys()
+    pictures = sorted(directory.glob("*.svg"), key=lambda path: len(path.name))
+    assert page(committed, judge_all(committed), pictures) == (directory / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [name for name in COMMITTED if "/" not in name])
+def test_committed_records_belong_to_the_tables_of_today(name):
+    committed = read_results(RESULTS / name)
+    cells = find_experiment(committed.source).preset(committed.preset).cells()
     for position, record in committed.records.items():
         assert Cell.from_mapping(record["cell"]).key == cells[position].key, position
-    findings = [finding for claim in committed.experiment.claims for finding in judge(claim, committed)]
-    pictures = sorted(directory.glob("*.svg"), key=lambda path: len(path.name))
-    assert page(committed, findings, pictures) == (directory / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_page_and_its_pictures_are_drawn_again_byte_for_byte(tmp_path, capsys):
@@ -334,7 +406,7 @@ def test_files_without_an_experiment_are_refused(tmp_path, capsys, name, text, m
     ("arguments", "message"),
     [
         ([], "name a figure"),
-        (["bubblesort", "--preset", "slow"], "no preset 'slow'; it has paper, quick"),
+        (["bubblesort", "--preset", "slow"], "no preset 'slow'; it has paper, ours, quick"),
         (["bubblesort", "--workers", "0"], "--workers 0"),
         (["bubblesort", "--ray-address", "here:1"], "--ray-address is for --engine ray"),
         (["--from-records", "nowhere"], "no such directory"),

@@ -23,7 +23,7 @@ of 0.05 is then exact to about 0.002."""
 
 
 class Interval(NamedTuple):
-    """A 95% interval."""
+    """An interval of confidence, of 95% unless it is said to be another."""
 
     low: float
     high: float
@@ -48,15 +48,15 @@ class Paired(NamedTuple):
     """Share of the pairs in which the first is lower; ties count half."""
 
 
-def mean_estimate(values: Num[np.ndarray, "N"]) -> Estimate:
+def mean_estimate(values: Num[np.ndarray, "N"], confidence: float = CONFIDENCE) -> Estimate:
     """The mean with its interval over runs."""
     values = _checked(values)
-    return Estimate(float(values.mean()), student_interval(values), len(values))
+    return Estimate(float(values.mean()), student_interval(values, confidence), len(values))
 
 
-def share_estimate(values: Num[np.ndarray, "N"]) -> Estimate:
+def share_estimate(values: Num[np.ndarray, "N"], confidence: float = CONFIDENCE) -> Estimate:
     """The mean of shares, such as errors; its interval is cut to what a share can be."""
-    mean, interval, runs = mean_estimate(values)
+    mean, interval, runs = mean_estimate(values, confidence)
     cut = interval and Interval(max(0.0, interval.low), min(1.0, interval.high))
     return Estimate(mean, cut, runs)
 
@@ -70,14 +70,14 @@ def shown(estimate: Estimate, sign: str = "", unit: str = "%") -> str:
     return f"{text} [{100 * low:{sign}.1f}, {100 * high:{sign}.1f}]"
 
 
-def student_interval(values: Num[np.ndarray, "N"]) -> Interval | None:
+def student_interval(values: Num[np.ndarray, "N"], confidence: float = CONFIDENCE) -> Interval | None:
     """Student's interval of the mean. It is as wide as a few runs deserve; a bootstrap of a few runs is too narrow."""
     from scipy.stats import sem, t
 
     values = _checked(values)
     if len(values) == 1:
         return None
-    half = float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * sem(values))
+    half = float(t.ppf((1 + confidence) / 2, len(values) - 1) * sem(values))
     return Interval(low=float(values.mean()) - half, high=float(values.mean()) + half)
 
 

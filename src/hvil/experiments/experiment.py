@@ -5,14 +5,14 @@ experiment. `experiment_files` reads them, `engine` runs the cells, `outcome` dr
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from hvil.experiments.engine.cells import Cell, self_contained
 from hvil.experiments.engine.origins import Origin, origin
 from hvil.gate.errors import InputError
-from hvil.gate.settings import from_mapping
+from hvil.gate.settings import from_mapping, setting_names
 
 MEASURES = {
     "error": "test traces with an error",
@@ -23,6 +23,9 @@ MEASURES = {
 }
 """The shares that a record holds. `error_best` comes from the errors during training: it is the error with the best
 time to stop, which nobody can know beforehand, and so a bound for every rule that decides when to stop."""
+
+OF_MODEL = ("task_option", "only_sizes", "only_runs")
+"""What the table says of a model beside its settings."""
 
 MOST_CELLS = 1_000_000
 """Of an experiment, at most: the paper's largest has some thousands."""
@@ -65,6 +68,8 @@ class Claim:
     """The sizes that the claim is about; by default all."""
     level: float = 0.0
     measure: str = "error"
+    margin: float = 0.02
+    """A difference of at most so much counts as none: `lower` claims whose interval lies within it are decided."""
     pooled: bool = False
     """The claim is about the mean over the panels. By default each panel is judged, and the claim holds if it holds in
     all of them."""
@@ -77,9 +82,15 @@ class Preset:
     """A size of an experiment: what differs from the table as it stands; None: nothing."""
 
     runs: int | None = None
+    runs_by_size: tuple[int, ...] | None = None
+    first_run: int | None = None
     sizes: tuple[int, ...] | None = None
     test_traces: int | None = None
+    validation: int | None = None
     panels: Mapping[str, str] | None = None
+    models: Mapping[str, Mapping[str, Any]] | None = None
+    claims: tuple[Claim, ...] | None = None
+    notes: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings to add to those that all models share."""
 
@@ -103,11 +114,16 @@ class Experiment:
     """The task of each panel, by the panel's title."""
     models: Mapping[str, Mapping[str, Any]]
     """The settings of each learner, by its name in the legend: `model` (the kind of learner), fields of that learner's
-    settings and of `TrainingSettings` (both in `hvil.learners.settings`), `call_graph`, and `task_option`: what is
-    added to the panel's task for this model alone, such as the `shuffled` of `mnist-parity:0.7,shuffled`."""
+    settings and of `TrainingSettings` (both in `hvil.learners.settings`), `call_graph`, and what holds for this model
+    alone: `task_option`, which is added to the panel's task, such as the `shuffled` of `mnist-parity:0.7,shuffled`;
+    `only_sizes` and `only_runs`, some of the experiment's sizes, and how many of its runs."""
     sizes: tuple[int, ...]
     """The values on the axis: numbers of training traces, or percentiles."""
     runs: int = 3
+    runs_by_size: tuple[int, ...] = ()
+    """How many of the runs each of the sizes has, if not all: where errors are small, fewer will do."""
+    first_run: int = 0
+    """The number of the first run. Runs are seeds, so others than those on which settings were chosen can be taken."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The settings that all models share."""
     test_traces: int = 100
@@ -116,6 +132,8 @@ class Experiment:
     demos: int = 0
     """The number of training traces, if the axis is a percentile."""
     pool: int = 0
+    """See `Cell`."""
+    validation: int = 0
     """See `Cell`."""
     measures: tuple[str, ...] = ("error",)
     """What is drawn and tabulated; each has a picture of its own."""
@@ -128,10 +146,14 @@ class Experiment:
         """Refuse a table that cannot be meant. `sweep` checks each cell later."""
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", self.name):
             raise InputError(f"name {self.name[:80]!r} cannot be a file's; use letters, digits, . _ -")
+        if not self.panels or not self.models or not self.sizes or self.runs < 1 or self.first_run < 0:
+            raise InputError(f"experiment {self.name}: needs at least one panel, model, size and run (from 0)")
+        if self.runs_by_size and len(self.runs_by_size) != len(self.sizes):
+            raise InputError(f"experiment {self.name}: runs_by_size has not as many entries as sizes")
+        for model in self.models:
+            self._check_extent(model)
         if self.runs > MOST_CELLS or self.size > MOST_CELLS:
             raise InputError(f"experiment {self.name}: has more than {MOST_CELLS:,} cells")
-        if not self.panels or not self.models or not self.sizes or self.runs < 1:
-            raise InputError(f"experiment {self.name}: needs at least one panel, model, size and run")
         if len(set(self.sizes)) < len(self.sizes):
             raise InputError(f"experiment {self.name}: a size stands there twice")
         if self.axis not in AXES:
@@ -145,7 +167,27 @@ class Experiment:
     @property
     def size(self) -> int:
         """How many cells it has."""
-        return len(self.panels) * len(self.models) * len(self.sizes) * self.runs
+        return len(self.panels) * sum(self._runs(model, size) for model in self.models for size in self.sizes)
+
+    @property
+    def run_numbers(self) -> range:
+        """The numbers of its runs."""
+        return range(self.first_run, self.first_run + self.runs)
+
+    def _runs(self, model: str, size: int) -> int:
+        """How many runs a model has with one of the sizes."""
+        settings = self.models[model]
+        if size not in settings.get("only_sizes", self.sizes):
+            return 0
+        of_size = dict(zip(self.sizes, self.runs_by_size, strict=True)) if self.runs_by_size else {}
+        return min(self.runs, of_size.get(size, self.runs), settings.get("only_runs", self.runs))
+
+    def _check_extent(self, model: str) -> None:
+        sizes, runs = self.models[model].get("only_sizes", self.sizes), self.models[model].get("only_runs", 1)
+        if not isinstance(sizes, list | tuple) or not all(isinstance(size, int) for size in sizes):
+            raise InputError(f"experiment {self.name}, model {model}: only_sizes is {sizes!r}; expected a list")
+        if not isinstance(runs, int) or isinstance(runs, bool) or runs < 1:
+            raise InputError(f"experiment {self.name}, model {model}: only_runs is {runs!r}; expected a number from 1")
 
     def _check(self, claim: Claim) -> None:
         where = f"experiment {self.name}, claim {claim.says!r}"
@@ -171,15 +213,17 @@ class Experiment:
         preset = self.presets[name]
         changes = {
             entry: value
-            for entry in ("runs", "sizes", "test_traces", "panels")
+            for entry in setting_names(Preset) - {"settings"}
             if (value := getattr(preset, entry)) is not None
         }
         return replace(self, settings={**self.settings, **preset.settings}, presets={}, **changes)
 
     def cells(self) -> dict[Position, Cell]:
         """Every cell by its position. All models advance together in their order."""
-        settings = {name: self_contained({**self.settings, **model}) for name, model in self.models.items()}
-        options = {name: of_model.pop("task_option", None) for name, of_model in settings.items()}
+        settings = {
+            name: self_contained({**self.settings, **_without(model, OF_MODEL)}) for name, model in self.models.items()
+        }
+        options = {name: model.get("task_option") for name, model in self.models.items()}
         origins = {
             (panel, option): origin(name if option is None else f"{name},{option}")
             for panel, name in self.panels.items()
@@ -189,10 +233,11 @@ class Experiment:
             Position(panel=panel, model=model, size=size, run=run): self._cell(
                 origins[panel, options[model]], settings[model], size, run
             )
-            for run in range(self.runs)
+            for number, run in enumerate(self.run_numbers)
             for size in self.sizes
             for panel in self.panels
             for model in self.models
+            if number < self._runs(model, size)
         }
 
     def _cell(self, source: Origin, settings: Mapping[str, Any], size: int, run: int) -> Cell:
@@ -207,6 +252,7 @@ class Experiment:
             pool=self.pool,
             percentile=percentile,
             contents=source.contents,
+            validation=self.validation,
         )
 
     def to_mapping(self) -> dict[str, Any]:
@@ -217,6 +263,10 @@ class Experiment:
     def from_mapping(value: Any, where: str) -> "Experiment":
         """The inverse of `to_mapping`; what is wrong with the value is an `InputError` that says where."""
         return from_mapping(Experiment, value, where, noun="entry")
+
+
+def _without(settings: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name not in names}
 
 
 def _with_lists(value: Any) -> Any:

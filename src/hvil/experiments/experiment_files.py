@@ -15,7 +15,7 @@ from hvil.gate.border import Outside, confined, regular_file
 from hvil.gate.errors import InputError
 from hvil.gate.files import read_toml
 
-FIGURES = ("acausal", "acausal-effects", "bubblesort", "karel-data", "karel-length")
+FIGURES = ("acausal", "bubblesort", "karel-data", "karel-length", "ablations-bubblesort", "ablations-karel")
 
 
 def find_experiment(name: str, trust: bool = False) -> Experiment:

@@ -13,7 +13,7 @@ from hvil.experiments.experiment import Experiment
 from hvil.experiments.outcome.plots import draw
 from hvil.experiments.outcome.results import RECORDS, Results, check_same, collect, restore, write_results
 from hvil.experiments.outcome.tables import page
-from hvil.experiments.outcome.verdicts import Finding, judge
+from hvil.experiments.outcome.verdicts import Finding, judge_all
 from hvil.gate.engine.local import Engine, Failure, run_jobs
 from hvil.gate.errors import InputError
 from hvil.gate.files import write_text
@@ -86,7 +86,7 @@ def show(results: Results, directory: Path) -> Shown:
     """Draw the figures and write the page. The same records always give the same bytes."""
     if not results.records:
         raise InputError(f"{results.experiment.name}: there are no records to show")
-    findings = [finding for claim in results.experiment.claims for finding in judge(claim, results)]
+    findings = judge_all(results)
     pictures = draw(results, directory)
     target = directory / PAGE
     write_text(target, page(results, findings, pictures))

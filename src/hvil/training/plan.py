@@ -284,11 +284,9 @@ def _suggestions(
     if earlier is not None and earlier.learner == learner:
         values = asdict(earlier.model) | asdict(earlier.training)
         return values, dict.fromkeys(values, AS_BEGUN)
-    if defaults == "fields":
-        return {}, {}
-    if data.task is not None:
-        values = task_defaults(data.task, learner)
-        reasons = dict.fromkeys(values, _default_for(data.task))
+    if defaults == "fields" or data.task is not None:
+        values = task_defaults(data.task, learner) if defaults == "suggested" and data.task is not None else {}
+        reasons = {} if data.task is None else dict.fromkeys(values, _default_for(data.task))
         fitted = _fitted_search(values, data.training, given)
         values |= {name: value for name, (value, _) in fitted.items()}
         return values, reasons | {name: reason for name, (_, reason) in fitted.items()}
@@ -301,9 +299,9 @@ def _fitted_search(values: Mapping[str, Any], traces: Traces, given: Mapping[str
     if given.get("annotations") == "use":
         reason = "the call structure is given, so there is nothing to search for"
         return {name: (none, reason) for name, none in (("exact_start", 0), ("restarts", 1)) if name in values}
-    if not values.get("exact_start"):
+    if not {**values, **given}.get("exact_start"):
         return {}
-    longest = int(given.get("exact_length", values["exact_length"]))
+    longest = int({"exact_length": HvilSettings.exact_length, **values, **given}["exact_length"])
     lengths = np.sort(traces.lengths)
     if "exact_length" not in given and np.searchsorted(lengths, longest, side="right") < START_TRACES:
         needed = int(lengths[:START_TRACES][-1])

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from hvil.gate.engine.local import Engine
 
 SUMMARY = (
-    "Run a figure of the paper (acausal, bubblesort, karel-data, karel-length), one of ours (acausal-effects) or an "
-    "experiment of your own (a .toml file, or with --trust a .py file): every cell once, on this machine or a Ray "
-    "cluster; then draw it and judge the claims. Interrupt it and start it again: it continues where it was."
+    "Run a figure of the paper (acausal, bubblesort, karel-data, karel-length), an ablation (ablations-bubblesort, "
+    "ablations-karel) or an experiment of your own (a .toml file, or with --trust a .py file): every cell once, on "
+    "this machine or a Ray cluster; then draw it and judge the claims. Interrupt it and start it again: it continues "
+    "where it was."
 )
 EXAMPLES = [
     "hvil reproduce karel-data --preset quick",
@@ -34,7 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("experiment", metavar="FIGURE|FILE", nargs="?", help="what to run; see above")
     parser.add_argument(
-        "--preset", metavar="NAME", help="paper (the paper's numbers) or quick (default: quick, where there is one)"
+        "--preset",
+        metavar="NAME",
+        help="ours (our settings), paper (as its authors ran it), quick (a part of ours; the default)",
     )
     parser.add_argument(
         "--trust",
@@ -106,7 +109,7 @@ def _run_experiment(args: argparse.Namespace, engine: "Engine") -> dict[str, Any
 
 
 def _default_out(experiment: "Experiment", preset: str | None) -> str:
-    return f"results/{experiment.name}" + (f"-{preset}" if preset and preset != "quick" else "")
+    return f"results/{experiment.name}" + (f"-{preset}" if preset and preset != "ours" else "")
 
 
 def _shown(args: argparse.Namespace, results: "Results", shown: "Shown") -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hvil.data.formats.columns import is_list
 from hvil.gate.errors import InputError
 
 MOST_NESTED = 4096
@@ -12,9 +13,13 @@ MOST_NESTED = 4096
 def is_flat(schema: pa.Schema) -> bool:
     """Whether no column holds objects, or lists beside those of our own files."""
     return not any(
-        pa.types.is_struct(field.type) or (_is_list(field.type) and field.name not in ("observation", "stack"))
-        for field in schema
+        pa.types.is_struct(field.type) or (is_list(field.type) and not _is_own_list(field.name)) for field in schema
     )
+
+
+def _is_own_list(name: str) -> bool:
+    """Whether a column of lists is one that our own files have."""
+    return name in ("observation", "stack") or name.startswith("metadata.")
 
 
 def flattened(table: pa.Table) -> pa.Table:
@@ -31,7 +36,7 @@ def flattened(table: pa.Table) -> pa.Table:
     if is_flat(table.schema):
         return table
     for name, column in zip(table.column_names, table.columns, strict=True):
-        parts = {name: column} if name in ("observation", "stack") else _positions(name, column)
+        parts = {name: column} if _is_own_list(name) else _positions(name, column)
         if columns.keys() & parts.keys():
             raise InputError(f"two columns {next(iter(columns.keys() & parts.keys()))!r}")
         columns |= parts
@@ -41,13 +46,9 @@ def flattened(table: pa.Table) -> pa.Table:
 def _positions(name: str, column: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
     """The columns that a column of lists becomes; itself if it is no list of plain values of one length."""
     kind = column.type
-    if not _is_list(kind) or column.null_count or _is_list(kind.value_type) or pa.types.is_struct(kind.value_type):
+    if not is_list(kind) or column.null_count or is_list(kind.value_type) or pa.types.is_struct(kind.value_type):
         return {name: column}
     lengths = pc.unique(pc.list_value_length(column)).to_pylist()
     if len(lengths) != 1 or not 0 < lengths[0] <= MOST_NESTED:
         return {name: column}
     return {f"{name}[{i}]": pc.list_element(column, i) for i in range(lengths[0])}
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))

@@ -18,6 +18,8 @@ import torch
 from hvil import __version__
 from hvil.data.settings import DataSettings
 from hvil.data.sources import Data, load_data, names_task
+from hvil.data.streams import independent_seed
+from hvil.data.tasks import find_task
 from hvil.experiments.engine.origins import origin
 from hvil.experiments.engine.pools import pooled_data
 from hvil.gate.errors import InputError
@@ -34,6 +36,9 @@ from hvil.training.run_files import METRICS
 
 Progress = Callable[[float], None]
 """A function to call now and then with the share of a cell's training that is done."""
+
+NEVER = 1_000_000_000
+"""Evaluations without improvement before a cell with validation traces stops: the best of all is chosen."""
 
 CURVE = ("update", "error", "training_error")
 """What a record says of each evaluation during training."""
@@ -62,6 +67,9 @@ class Cell:
     traces are at least as long."""
     contents: str = ""
     """What the task's name does not say (`Origin.contents`), such as the text of a program's file."""
+    validation: int = 0
+    """If it is not 0: this many further traces choose among the evaluations during training. The weights that make them
+    most likely are tested, as in the authors' program. If it is 0, the last weights are tested."""
 
     @property
     def learner(self) -> str:
@@ -95,13 +103,16 @@ class Cell:
             raise InputError(f"{self.key}: needs at least one training trace, one test trace, and a run from 0")
         if not 0 <= self.percentile <= 100 or (self.percentile and not self.pool):
             raise InputError(f"{self.key}: a percentile is a number from 1 to 100, and needs a pool to be one of")
-        if self.pool and self.pool < self.demos + self.test_traces:
-            raise InputError(f"{self.key}: a pool of {self.pool} has not {self.demos} + {self.test_traces} traces")
+        needed = self.demos + self.test_traces + self.validation
+        if self.pool and self.pool < needed:
+            raise InputError(f"{self.key}: a pool of {self.pool} has not the {needed} traces that are wanted")
+        if self.validation < 0:
+            raise InputError(f"{self.key}: validation is a number of traces, and cannot be {self.validation}")
         check_settings(self.settings)
         if self.settings.get("patience"):
-            raise InputError(f"{self.key}: a cell has no held-out traces, so there is no early stopping (patience)")
-        if self.pool and not names_task(self.task):
-            raise InputError(f"{self.key}: a pool is drawn from a task, not from files")
+            raise InputError(f"{self.key}: a cell is trained to its last update, so there is no patience")
+        if (self.pool or self.validation) and not names_task(self.task):
+            raise InputError(f"{self.key}: a pool and validation traces are drawn from a task, not from files")
         graph = self.settings.get("call_graph")
         if names_task(self.task) or graph is not None:  # files are not read without need
             actions = origin(self.task).action_names
@@ -173,21 +184,13 @@ def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
     source = DataSettings(source=cell.task, demos=cell.demos, test_traces=cell.test_traces)
     if not names_task(cell.task):
         source = replace(source, validation=0.0)  # as for a task, all training traces are learned from
-    if cell.pool:
-        data = pooled_data(
-            cell.task,
-            cell.pool,
-            demos=cell.demos,
-            test_traces=cell.test_traces,
-            percentile=cell.percentile,
-            run=cell.run,
-        )
-    else:
-        data = load_data(cell.task, source, cell.run)
+    data = _data(cell, source)
     if cell.contents and origin(cell.task).contents != cell.contents:
         raise InputError(f"{cell.task}: has changed since the sweep began; start it again")
     read = {"model"} | setting_names(LEARNERS[cell.learner], TrainingSettings)
     settings = {name: value for name, value in cell.settings.items() if name in read}
+    if cell.validation:
+        settings["patience"] = NEVER
     graph = cell.settings.get("call_graph")
     plan = make_plan(data, settings | {"seed": cell.run}, graph, data_settings=source, defaults="fields")
     watchers = [ShareDone(progress)]
@@ -221,6 +224,26 @@ def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
 def _default_graph(data: Data, config: Config) -> Any:
     """The call graph of a cell that names none."""
     return config.graph.to_mapping() if data.task is None else data.task.default_call_graph
+
+
+def _data(cell: Cell, source: DataSettings) -> Data:
+    """The traces of a cell."""
+    if cell.pool:
+        return pooled_data(
+            cell.task,
+            cell.pool,
+            demos=cell.demos,
+            test_traces=cell.test_traces,
+            percentile=cell.percentile,
+            run=cell.run,
+            validation=cell.validation,
+        )
+    data = load_data(cell.task, source, cell.run)
+    if not cell.validation:
+        return data
+    # Any seed that is neither the training set's nor the test set's will do: this is the test set's of the test set's.
+    seed = independent_seed(independent_seed(cell.run))
+    return data._replace(validation=find_task(cell.task).demonstrations(cell.validation, seed))
 
 
 def machine() -> dict[str, Any]:

@@ -27,8 +27,10 @@ POOL_SEED = 0
 """The seed of the demonstrations. It is the same for all runs, because they draw from one pool."""
 
 
-def pooled_data(name: str, size: int, *, demos: int, test_traces: int, percentile: int, run: int) -> Data:
-    """The training and test traces of a run.
+def pooled_data(
+    name: str, size: int, *, demos: int, test_traces: int, percentile: int, run: int, validation: int = 0
+) -> Data:
+    """The training and test traces of a run, and if asked for, further traces like those for training.
 
     Args:
         name: the task.
@@ -38,13 +40,19 @@ def pooled_data(name: str, size: int, *, demos: int, test_traces: int, percentil
         percentile: if it is not 0, training traces are shorter than this percentile of the pool's different lengths,
             and test traces are at least as long.
         run: the number of the run; it decides which traces are drawn.
+        validation: how many further traces to choose the best weights by.
 
     Raises:
         InputError: the pool has too few traces that are short (or long) enough.
     """
     traces = pool(name, size)
-    training, test = split(traces.lengths, demos, test_traces, percentile, run)
-    return Data(traces[training], traces[test], find_task(name))
+    drawn, test = split(traces.lengths, demos + validation, test_traces, percentile, run)
+    return Data(
+        training=traces[drawn[:demos]],
+        test=traces[test],
+        task=find_task(name),
+        validation=traces[drawn[demos:]] if validation else None,
+    )
 
 
 def split(

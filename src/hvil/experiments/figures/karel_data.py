@@ -1,11 +1,25 @@
-"""The Karel data-efficiency figure: error on programs A to F with 10 to 80 demonstrations."""
+"""The Karel data-efficiency figure: error on programs with 10 to 80 demonstrations."""
 
-from hvil.experiments.experiment import Claim, Experiment
+from hvil.experiments.experiment import Claim, Experiment, Preset
 from hvil.experiments.figures import karel_models as karel
+from hvil.experiments.figures.common import TEST_RUNS
 from hvil.experiments.figures.karel_models import FLAT, LSTM, SEEING_LSTM, THREE_LEVELS, TWO_LEVELS
 
 HALF = "on some programs, no error with less than half the LSTM's data"
 LOWER = "generally lower error than the LSTM"
+PAPERS_PROGRAMS = tuple(karel.LETTERS)
+OURS = tuple(karel.HIERARCHICAL)
+
+CLAIMS = (
+    *(
+        Claim(HALF, "half-data", model, lstm, PAPERS_PROGRAMS, level=0.0, some=True)
+        for model, lstm in ((TWO_LEVELS, LSTM), (FLAT, LSTM), (TWO_LEVELS, SEEING_LSTM))
+    ),
+    Claim(LOWER, "lower", TWO_LEVELS, LSTM, PAPERS_PROGRAMS, pooled=True),
+    Claim(LOWER, "lower", FLAT, LSTM, PAPERS_PROGRAMS, pooled=True),
+    Claim(LOWER, "lower", TWO_LEVELS, SEEING_LSTM, PAPERS_PROGRAMS, pooled=True),
+    Claim("(ours) a hierarchy lowers the error", "lower", TWO_LEVELS, FLAT, PAPERS_PROGRAMS, pooled=True),
+)
 
 EXPERIMENT = Experiment(
     name="karel-data",
@@ -14,24 +28,35 @@ EXPERIMENT = Experiment(
     models=karel.MODELS,
     sizes=(10, 20, 40, 80),
     runs=10,
+    runs_by_size=(10, 5, 3, 3),
+    first_run=TEST_RUNS,
     test_traces=100,
     pool=karel.POOL,
     settings=karel.SETTINGS,
-    presets=karel.PRESETS,
-    measures=("error", "error_unseen"),
+    presets={
+        "paper": Preset(
+            panels=karel.LETTERS,
+            models=karel.PAPERS_MODELS,
+            validation=karel.VALIDATION,
+            settings={**karel.AUTHORS, "evaluate_every": 500},
+            claims=(
+                *CLAIMS,
+                Claim(HALF, "half-data", THREE_LEVELS, LSTM, level=0.0, some=True),
+                Claim(LOWER, "lower", THREE_LEVELS, LSTM, pooled=True),
+                Claim("on A, 31 procedures do worst", "lower", TWO_LEVELS, THREE_LEVELS, panels=("program A",)),
+                Claim("on C, 31 procedures do best", "lower", THREE_LEVELS, TWO_LEVELS, panels=("program C",)),
+            ),
+            notes=karel.PAPERS_NOTES,
+        ),
+        "ours": Preset(),
+        "quick": Preset(panels=karel.LETTERS, runs=3, runs_by_size=(), sizes=(10, 20, 40), claims=CLAIMS),
+    },
+    measures=("error", "error_unseen", "rollout_success"),
     claims=(
-        Claim(HALF, "half-data", TWO_LEVELS, LSTM, level=0.0, some=True),
-        Claim(HALF, "half-data", FLAT, LSTM, level=0.0, some=True),
-        Claim(HALF, "half-data", THREE_LEVELS, LSTM, level=0.0, some=True),
-        Claim(HALF, "half-data", TWO_LEVELS, SEEING_LSTM, level=0.0, some=True),
-        Claim(LOWER, "lower", TWO_LEVELS, LSTM, pooled=True),
-        Claim(LOWER, "lower", FLAT, LSTM, pooled=True),
-        Claim(LOWER, "lower", THREE_LEVELS, LSTM, pooled=True),
-        Claim(LOWER, "lower", TWO_LEVELS, SEEING_LSTM, pooled=True),
-        Claim(LOWER, "lower", TWO_LEVELS, LSTM, measure="error_unseen", pooled=True),
-        Claim("on A, 31 procedures do worst", "lower", TWO_LEVELS, THREE_LEVELS, panels=("program A",)),
-        Claim("on C, 31 procedures do best", "lower", THREE_LEVELS, TWO_LEVELS, panels=("program C",)),
-        Claim("(ours) a hierarchy lowers the error", "lower", TWO_LEVELS, FLAT, pooled=True),
+        *CLAIMS,
+        Claim("(ours) where it is needed, a hierarchy lowers the error", "lower", TWO_LEVELS, FLAT, OURS, pooled=True),
+        Claim("(ours) there, lower error than the LSTM", "lower", TWO_LEVELS, LSTM, OURS, pooled=True),
+        Claim("(ours) and than the LSTM that sees its action", "lower", TWO_LEVELS, SEEING_LSTM, OURS, pooled=True),
     ),
     notes=karel.NOTES,
 )

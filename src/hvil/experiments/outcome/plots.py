@@ -112,7 +112,7 @@ def _draw_curve(axes: Any, number: int, label: str, positions: Sequence[float], 
         means,
         yerr=np.maximum(0.0, np.stack([means - low, high - means])),
         color=COLOURS[number % len(COLOURS)],
-        marker=MARKERS[number % len(MARKERS)],
+        marker=MARKERS[(number + number // len(COLOURS)) % len(MARKERS)],  # no pair of both comes twice
         markersize=5,
         linewidth=1.5,
         elinewidth=1,

@@ -55,23 +55,29 @@ def _claims(findings: Sequence[Finding]) -> list[str]:
         "## Claims",
         "",
         "Differences are in points of per cent, ours minus theirs on the same training sets; a claim marked (ours) is "
-        "not the paper's.",
+        "not the paper's. All verdicts together are right with 95% (Holm): the last column says how sure the interval "
+        "of each claim has to be for that.",
         "",
-        "| claim | of | measured | verdict |",
-        "|---|---|---|---|",
+        "| claim | of | measured | verdict | interval |",
+        "|---|---|---|---|---|",
     ]
     for finding in findings:
         claim = finding.claim
         of = f"{claim.ours} and {claim.theirs}" if claim.theirs else claim.ours
         if finding.panel:
-            lines.append(_row(f"– {finding.panel}", "", finding.measured or "–", finding.verdict))
+            lines.append(_row(f"– {finding.panel}", "", finding.measured or "–", finding.verdict, _sure(finding)))
             continue
         measure = MEASURES[claim.measure].removeprefix("test traces with an ")
         measure = "" if claim.measure == "error" else f" ({measure})"
         where = ", ".join(claim.panels) + (f" with {', '.join(map(str, claim.sizes))}" if claim.sizes else "")
         scope = f"; {where.strip()}" if where else ""
-        lines.append(_row(claim.says, f"{of}{measure}{scope}", finding.measured or "–", f"**{finding.verdict}**"))
+        words = (claim.says, f"{of}{measure}{scope}", finding.measured or "–", f"**{finding.verdict}**")
+        lines.append(_row(*words, _sure(finding)))
     return [*lines, ""]
+
+
+def _sure(finding: Finding) -> str:
+    return f"{finding.confidence:.2%}"
 
 
 def _numbers(results: Results, measure: str) -> list[str]:
