@@ -9,15 +9,19 @@ Two data sets, each written as a Minari data set and read back:
 The script of each task has phases. Nobody is told them: they are annotated in the test traces alone, where the
 segments that a learner infers are compared with them. Success is measured in roll-outs.
 
-    python examples/continuous.py waypoints pendulum --seeds 2000 2001 2002 2003 2004
+    python examples/continuous.py [--tasks waypoints pendulum] [--seeds 2000 2001 2002 2003 2004] [--out DIRECTORY]
+
+Every result is written to DIRECTORY/records.jsonl (results/continuous) and not run again.
 """
 
 import argparse
+import json
 import os
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -26,6 +30,7 @@ import numpy as np
 import hvil
 from hvil.analysis.statistics import student_interval
 from hvil.data.segments import segment_annotations
+from hvil.gate.files import write_text
 
 NOISE = 0.05
 """Deviation of a scripted action from its law, as a share of the largest action."""
@@ -233,13 +238,14 @@ def success(policy: Any, task: Task, count: int, seed: int) -> float:
     return float(won.mean())
 
 
-def run_cell(name: str, learner: str, seed: int, **changed: Any) -> dict[str, Any]:
+def run_cell(name: str, learner: str, seed: int) -> dict[str, Any]:
     """Train one learner on one draw of the demonstrations; what it achieves on fresh traces and in roll-outs."""
     task = TASKS[name]
-    training = data_set(name, task.demonstrations, seed)
-    test = data_set(name, TEST, seed + 500_000)
-    settings = {**task.settings[learner], **changed}
-    began = time.process_time()
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["MINARI_DATASETS_PATH"] = directory
+        training = data_set(name, task.demonstrations, seed)
+        test = data_set(name, TEST, seed + 500_000)
+    began = _processor_time()
     run = hvil.fit(
         replace(training, annotations=None),
         GRAPH,
@@ -248,9 +254,10 @@ def run_cell(name: str, learner: str, seed: int, **changed: Any) -> dict[str, An
         test=replace(test, annotations=None),
         patience=0,
         validation=0.0,
-        **settings,
+        workers=1,
+        **task.settings[learner],
     )
-    seconds = time.process_time() - began
+    seconds = _processor_time() - began
     evaluation = run.evaluate(test)
     record = {
         "task": name,
@@ -264,6 +271,11 @@ def run_cell(name: str, learner: str, seed: int, **changed: Any) -> dict[str, An
     if evaluation.boundaries:
         record |= {f"f1_{tolerance}": score.f1 for tolerance, score in evaluation.boundaries.items()}
     return record
+
+
+def _processor_time() -> float:
+    """Seconds of this process and of the workers that it has waited for."""
+    return sum(os.times()[:4])
 
 
 def table(records: list[dict[str, Any]]) -> str:
@@ -287,21 +299,28 @@ def _mean(values: np.ndarray) -> str:
 
 
 def main() -> None:
-    """Run all cells, one after another, and print the table."""
+    """Run the cells that have no record, one after another, then print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tasks", nargs="+", choices=sorted(TASKS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1000])
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--out", type=Path, default=Path("results/continuous"))
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(2000, 2005)))
     parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=LEARNERS)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
-        os.environ["MINARI_DATASETS_PATH"] = directory
-        records = []
-        for name in arguments.tasks:
-            for seed in arguments.seeds:
-                for learner in arguments.learners:
-                    records.append(run_cell(name, learner, seed))
-                    print({k: round(v, 4) if isinstance(v, float) else v for k, v in records[-1].items()}, flush=True)
-    print(table(records))
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    path = args.out / "records.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    cells = list(product(args.tasks, args.learners, args.seeds))
+    done = {_cell(record) for record in records}
+    for cell in cells:
+        if cell not in done:
+            records.append(run_cell(*cell))
+            write_text(path, "".join(json.dumps(record) + "\n" for record in records))
+            print(records[-1], flush=True)
+    print(table([record for record in records if _cell(record) in cells]))
+
+
+def _cell(record: dict[str, Any]) -> tuple[str, str, int]:
+    return record["task"], record["learner"], record["seed"]
 
 
 if __name__ == "__main__":

@@ -258,18 +258,11 @@ class TestRuns:
         observation = traces.observations[0]
         np.testing.assert_array_equal(loaded.policy.act(observation), whole.policy.act(observation))
 
-    def test_a_log_of_a_robot_goes_from_inspection_to_a_report(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        log, out = tmp_path / "reach_and_grasp.csv", tmp_path / "run"
-        script = example("logs/reach_and_grasp")
-        monkeypatch.setattr("sys.argv", ["reach_and_grasp.py", str(log), "--runs", "12"])
-        script.main()
-        column = ["--trace-column", "run"]
-        assert main(["inspect", str(log), *column]) == 0
+    def test_a_log_of_a_robot_is_read_and_explained(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        arguments, out = example("logs/reach_and_grasp").write(tmp_path, traces=12), tmp_path / "run"
+        assert main(["inspect", *arguments]) == 0
         assert "continuous action" in capsys.readouterr().out
-        assert main(["fit", str(log), *column, "--updates", "6", "--hidden", "6", "--out", str(out)]) == 0
+        assert main(["fit", *arguments, "--updates", "6", "--hidden", "6", "--out", str(out)]) == 0
         assert "squared error of actions" in capsys.readouterr().out
         assert main(["explain", str(out)]) == 0
         assert "vx_mm_s" in capsys.readouterr().out
-        assert main(["report", str(out)]) == 0

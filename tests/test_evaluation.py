@@ -64,6 +64,7 @@ def test_error_counts_traces_with_a_wrong_action_all_and_unseen():
     low, high = evaluation.error.interval
     assert 0 < low < 0.6 < high < 1
     assert evaluation.rollout_success is None
+    assert evaluation.error_actions == 5 / 15, "1 wrong in the second trace, 2 in the third, 2 in the last"
 
 
 def test_traces_are_the_same_only_with_the_same_observations():
@@ -83,6 +84,8 @@ def test_json_and_table_have_the_keys_that_others_rely_on():
     console = Console(file=io.StringIO(), width=100)
     console.print(evaluation.table("lstm"))
     assert "50.0%  [9.5%, 90.5%]  of 2" in console.file.getvalue()
+    assert "error: traces with at least one wrong action" in console.file.getvalue()
+    assert mapping["error_actions"] == 1 / 4
     assert repr(evaluation).splitlines()[1].split(maxsplit=1) == ["error", "50.0%  [9.5%, 90.5%]  of 2"]
 
 

@@ -29,3 +29,24 @@ def test_a_small_configuration_cannot_ask_for_a_large_model(tmp_path: Path) -> N
         (run / "config.json").write_text(json.dumps(config))
         with pytest.raises(InputError, match=r"another configuration|as large as the configuration"):
             hvil.load(run)
+
+
+def test_names_with_line_breaks_are_told_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps({"session_id": {"a\nb": 1}, "x": 2}))
+    with pytest.raises(InputError, match="no column says") as caught:
+        hvil.load_traces(path)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="no column 'nope'") as caught:
+        hvil.load_traces(path, trace_column="nope", action_column="x")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["up\n", "left, right", "down "])
+def test_parts_of_a_continuous_action_whose_names_cannot_be_listed_are_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "log.jsonl"
+    rows = [{"trace": 0, "x": t, "action": {name.strip(" "): 0.5 * t, name: t / 3}} for t in range(3)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(InputError, match="a comma, or with blanks around it") as caught:
+        hvil.load_traces(path)
+    assert "\n" not in str(caught.value)

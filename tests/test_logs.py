@@ -15,6 +15,9 @@ from hvil.cli.main import main
 from hvil.data.reading import ObservationReader
 from hvil.data.settings import DataSettings
 from hvil.data.sources import traces_from
+from hvil.experiments.comparison import comparison_table
+from hvil.experiments.engine.cells import check_record, run_cell
+from hvil.experiments.variants import variants
 
 LOGS = sorted((Path(__file__).parents[1] / "examples" / "logs").glob("*.py"))
 FAST = ["--updates", "4", "--hidden", "8", "--context", "4", "--batch-size", "4", "--no-baselines"]
@@ -292,3 +295,46 @@ def test_a_policy_takes_observations_with_parts_as_the_environment_gives_them(tm
         "carries[0]": 0, "carries[1]": 0, "goal": 1, "position[0]": 0, "position[1]": 3, "room": 0,
         "senses[0]": 0, "senses[1]": 0.5,
     }  # fmt: skip
+
+
+def test_learners_are_compared_on_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.chdir(tmp_path)
+    vending(tmp_path)
+    learners = variants("feedforward:units=4,updates=3", "vending.csv", {})
+    assert learners[0].settings["evaluate_every"] == 1, "a file suggests a schedule, which follows the updates"
+    table = comparison_table("vending.csv", [12], learners, runs=1, test_traces=5)
+    (cell,) = table.cells().values()
+    cell.check()
+    record = run_cell(cell, lambda share: None, tmp_path / "scratch")
+    check_record(record, "record")
+    assert (record["traces"], record["updates"], record["cell"]["task"]) == (5, 3, "vending.csv")
+    assert len(record["settings"]["call_graph"]["procedures"]) > 1
+    writer(LOGS[0].with_name("vending.py"))(tmp_path, traces=20, seed=1)
+    with pytest.raises(hvil.InputError, match="has changed"):
+        run_cell(cell, lambda share: None, tmp_path / "scratch")
+    assert next(iter(table.cells().values())).key != cell.key, "its records do not count for the file as it is now"
+    assert main(["compare", "vending.csv", "--demos", "20", "--models", "feedforward"]) == 2
+    assert "there are 20, and at least one is tested on" in capsys.readouterr().err
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    entries = [
+        'panels = {log = "../vending.csv"}',
+        'models = {ff = {model = "feedforward"}}',
+        "sizes = [5]",
+        "runs = 1",
+    ]
+    Path("own.toml").write_text("\n".join(entries))
+    assert main(["reproduce", "own.toml"]) == 2
+    assert "--trust" in capsys.readouterr().err
+
+
+def test_observations_from_python_may_have_values_by_name() -> None:
+    seen = [{"at": np.array([x, 2.5]), "door": {"kind": "ab"[x % 2]}, "alarm": x == 2} for x in range(4)]
+    traces = hvil.load_traces([(seen, ["go", "go", "stop"]), (seen[:3], ["go", "stop"])])
+    assert traces.observation_names == ("at[0]", "at[1]", "door.kind", "alarm")
+    assert traces.action_names == ("go", "stop")
+    assert traces.observations[:4].tolist() == [[0, 2.5, 0, 0], [1, 2.5, 1, 0], [2, 2.5, 0, 1], [3, 2.5, 1, 0]]
+    assert traces.lengths.tolist() == [3, 2]
+    with pytest.raises(hvil.InputError, match="trace 0: 2 actions need 3 observations, found 4"):
+        hvil.load_traces([(seen, ["go", "stop"])])

@@ -145,3 +145,12 @@ def test_missing_damaged_and_misnamed_data_sets_are_refused(own_directory: Path)
     (own_directory / "mine-v0" / "data" / "main_data.hdf5").write_bytes(b"not hdf5")
     with pytest.raises(InputError, match="minari:mine-v0: damaged"):
         load_minari("mine-v0")
+
+
+def test_several_choices_at_once_are_one_action() -> None:
+    seen, taken = np.zeros((4, 1), dtype=np.float32), np.array([[1, 0], [0, 2], [1, 0]])
+    box = spaces.Box(0, 1, (1,), dtype=np.float32)
+    other_peoples("theirs-v0", box, spaces.MultiDiscrete([2, 3]), observations=seen, actions=taken, infos={})
+    traces = load_minari("theirs-v0")
+    assert traces.action_names == ("0,2", "1,0"), "what nobody does is no action"
+    assert traces.actions.tolist() == [1, 0, 1]

@@ -18,8 +18,9 @@ from hvil.data.sources import Data, load_data
 from hvil.data.tasks import find_task
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
+from hvil.learners.settings import OWN_EVALUATIONS, OWN_UPDATES
 from hvil.training.fit import prepare
-from hvil.training.plan import EVALUATIONS, UPDATES, Plan, make_plan
+from hvil.training.plan import Plan, make_plan
 from hvil.training.run import read_config
 
 SMALL: dict[str, Any] = {"updates": 12, "hidden": 6, "context": 4, "seed": 3, "test_traces": 10, "restarts": 1}
@@ -116,7 +117,7 @@ def test_every_choice_that_nobody_made_has_a_reason(tmp_path: Path) -> None:
     assert "hidden" not in plan.reasons
     assert plan.reasons["test_traces"] == "the default"
     assert plan.reasons["annotations"] == "the traces come with a call structure"
-    assert plan.config.training.evaluate_every == 100 // EVALUATIONS
+    assert plan.config.training.evaluate_every == 100 // OWN_EVALUATIONS
     assert "procedures that the annotations name" in plan.reasons["call_graph"]
     assert any("held out for the test" in line for line in plan.lines(data))
 
@@ -129,8 +130,10 @@ def test_the_command_shows_its_plan_and_trains_nothing(
     assert main(["fit", "log.csv", "--plan", "--hidden", "7"]) == 0
     shown = capsys.readouterr().out
     assert "enough for a few hundred traces" in shown
-    assert str(UPDATES) in shown
+    assert str(OWN_UPDATES) in shown
     assert not (tmp_path / "runs").exists()
+    assert main(["fit", "--help"]) == 0
+    assert f"(default: 2000; for data of your own {OWN_UPDATES})" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("flags", [["karel:F"], ["log.csv", "--no-baselines"]])

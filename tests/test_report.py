@@ -120,6 +120,16 @@ def test_a_success_and_a_failure_come_first() -> None:
     assert len({e.trace for e in shown}) == 4
 
 
+def test_observations_are_shown_in_the_words_of_the_program() -> None:
+    data = page_of(scripted_run(None)[0])
+    shown = dict(zip(data["observations"], data["kinds"], strict=True))
+    numbers, truths = dict.fromkeys(["value1", "value2", "length"], "number"), ["pointer1_at_end", "pointer2_at_end"]
+    assert shown == numbers | dict.fromkeys(truths, "truth")
+    for episode in data["episodes"]:
+        for flat in episode["observations"]:
+            assert dict(zip(flat[::2], flat[1::2], strict=True))[data["observations"].index("length")] in (3, 4, 5)
+
+
 def test_pictures_are_kept_once_and_follow_the_actions() -> None:
     run, known = scripted_run(None)
     assert run.data.test is not None

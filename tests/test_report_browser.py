@@ -229,6 +229,19 @@ def test_graph_program_curves_and_settings_are_there(opened: Opened) -> None:
     assert "entropy_weight" in (page.locator("#settings").text_content() or "")
 
 
+def test_a_step_shows_its_line_of_the_program_and_terms_are_explained(opened: Opened) -> None:
+    page, data = opened.page, opened.data()
+    steps = [entry[0] for entry in data["episodes"][0]["steps"]]
+    first = PROGRAM.splitlines(keepends=True)[0]
+    assert page.locator(".program-line.current").all_text_contents() == [first], "the root does something else first"
+    assert page.locator("#stack a").first.get_attribute("href") == "#line-0"
+    assert steps[0] > len(data["actions"]), "the first step of the scripted policy is a call"
+    words = page.locator("#summary .term")
+    assert "wrong action" in (words.first.get_attribute("title") or "")
+    words.first.focus()
+    assert "wrong action" in words.first.evaluate("word => getComputedStyle(word, '::after').content")
+
+
 def test_the_theme_follows_the_system_and_the_button(browser: "Browser", report: Path) -> None:
     background = "getComputedStyle(document.body).backgroundColor"
     light, dark = (Opened(browser, report, "desktop", scheme) for scheme in ("light", "dark"))

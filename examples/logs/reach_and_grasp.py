@@ -4,14 +4,12 @@ It looks like the export of a motion controller: one row a control tick, positio
 the commands of the controller beside them. The last row of a run has no command. The commands are continuous:
 velocities of the gripper and the width of its jaws. Which phase the controller was in is not in the log.
 
-    python examples/logs/reach_and_grasp.py reach_and_grasp.csv
-    hvil inspect reach_and_grasp.csv --trace-column run
-    hvil fit reach_and_grasp.csv --trace-column run --out run
-    hvil report run
+    python examples/logs/reach_and_grasp.py logs && hvil fit logs/reach_and_grasp.csv
 """
 
-import argparse
 import csv
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +25,19 @@ OPEN, CLOSED, LIFT = 60.0, 28.0, 120.0
 """The jaws in millimetres, open and on a part; how high a part is lifted, in millimetres."""
 
 
-def rows_of_run(run: str, rng: np.random.Generator) -> list[list[Any]]:
+def write(directory: Path, traces: int = 60, seed: int = 0) -> list[str]:
+    """Write the log, and return the arguments with which hvil reads it."""
+    rng = np.random.default_rng(seed)
+    path = directory / "reach_and_grasp.csv"
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        log = csv.writer(stream)
+        log.writerow(COLUMNS)
+        for number in range(traces):
+            log.writerows(_rows_of_run(f"cell7-{1000 + number}", rng))
+    return [str(path)]
+
+
+def _rows_of_run(run: str, rng: np.random.Generator) -> list[list[Any]]:
     """One run of the cell: reach, grasp, lift, carry."""
     part = rng.uniform([-200, -200, -150], [200, 200, -80])  # from the gripper
     bin_ = rng.uniform([-300, 200], [300, 350])
@@ -63,20 +73,6 @@ def _command(part: np.ndarray, bin_: np.ndarray, jaw: float, grip: float, lifted
     return np.array([*(2.5 * bin_), 0.0, 0.0]) if np.linalg.norm(bin_) > 15 else None
 
 
-def main() -> None:
-    """Write the log."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file")
-    parser.add_argument("--runs", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    rng = np.random.default_rng(arguments.seed)
-    with open(arguments.file, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        for number in range(arguments.runs):
-            writer.writerows(rows_of_run(f"cell7-{1000 + number}", rng))
-
-
 if __name__ == "__main__":
-    main()
+    Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
+    print(*write(Path(sys.argv[1])))

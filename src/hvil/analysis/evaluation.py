@@ -40,6 +40,11 @@ TOLERANCES = (0, 1)
 """How many actions an inferred boundary may be away from the annotated one. A call may begin before or after an action
 that fits both procedures, so the score with one action of tolerance is shown beside the exact one."""
 
+WRONG_TRACE = "error: traces with at least one wrong action, the end included"
+WRONG_ACTIONS = "error of actions: wrong ones of all, each after the observation that the teacher had"
+WRONG_END = "wrong end: traces that the policy ends before or after the teacher"
+PHP_STEPS = "PHP steps: calls, actions and returns of the procedures"
+
 
 @dataclass(frozen=True)
 class Share:
@@ -74,6 +79,9 @@ class Evaluation:
     Continuous actions are never exactly right: here a trace is wrong if the policy ends before or after the teacher."""
     error_unseen: Share | None
     """The same, of the traces that are not in the training set."""
+    error_actions: float | None = None
+    """Of discrete actions: the share of the teacher's actions, the ∅ at the end included, that the greedy policy does
+    not take when it is shown the teacher's observations. It goes on after a mistake."""
     rollout_error: Share | None = None
     """Roll-outs in which some action was not the teacher's."""
     rollout_success: Share | None = None
@@ -130,6 +138,7 @@ class Evaluation:
             share = getattr(self, name)
             result[name] = None if share is None else share.value
             result[f"{name}_interval"] = None if share is None else list(share.interval)
+        result["error_actions"] = self.error_actions
         result["traces_unseen"] = 0 if self.error_unseen is None else self.error_unseen.count
         result["log_likelihood"] = self.log_likelihood
         if self.squared_error is not None:
@@ -149,6 +158,8 @@ class Evaluation:
         name = "wrong end" if continuous else "error"
         rows = [(name, str(self.error))]
         rows.append((f"{name}, unseen traces", str(self.error_unseen or "all traces are in the training set")))
+        if self.error_actions is not None:
+            rows.append(("error of actions", f"{self.error_actions:.1%}"))
         if continuous:
             rows.append(("squared error of actions", f"{self.squared_error:.4g}  (R² {self.explained:.3f})"))
         if self.elbo is not None:
@@ -168,9 +179,15 @@ class Evaluation:
             rows.append((f"boundary F1, tolerance {tolerance}", text))
         return rows
 
+    @property
+    def legend(self) -> str:
+        """What the measures are."""
+        errors = WRONG_END if self.error_actions is None else f"{WRONG_TRACE}; {WRONG_ACTIONS}"
+        return errors if self.php_steps_per_action is None else f"{errors}; {PHP_STEPS}"
+
     def table(self, title: str = "") -> Table:
         """The measures as a table for the terminal."""
-        table = Table("measure", "value", title=title or None)
+        table = Table("measure", "value", title=title or None, caption=self.legend)
         for row in self.rows():
             table.add_row(*row)
         return table
@@ -208,6 +225,7 @@ def evaluate(
     return Evaluation(
         error=error,
         error_unseen=Share.of(wrong[unseen]),
+        error_actions=_wrong_actions(policy, traces) if traces.vectors is None else None,
         log_likelihood=_log_likelihood(learner, policy, traces),
         **(_vector_errors(learner, policy, traces) if isinstance(policy, ActsInVectors) else {}),
         **(_roll_outs(policy, task, traces) if task is not None else {}),
@@ -260,6 +278,18 @@ def contained(traces: Traces, others: Traces) -> Bool[np.ndarray, "N"]:
         return np.zeros(len(traces), dtype=bool)
     contents = set(others.contents())
     return np.array([content in contents for content in traces.contents()], dtype=bool)
+
+
+def _wrong_actions(policy: Policy, traces: Traces) -> float:
+    """The share of the teacher's actions, ∅ included, that the greedy policy does not take at its observations."""
+    wrong = 0
+    for part in traces.parts():
+        observations, actions, lengths = part.padded()
+        policy.reset(len(part))
+        taken = np.stack([policy.act(observations[:, time]) for time in range(observations.shape[1])], axis=1)
+        wrong += int(((taken != actions) & (np.arange(taken.shape[1]) <= lengths[:, None])).sum())
+    policy.reset()
+    return wrong / (len(traces.actions) + len(traces))
 
 
 def _log_likelihood(learner: Learner | Policy, policy: Policy, traces: Traces) -> float | None:

@@ -7,7 +7,7 @@ in `formats`; `hvil.training.plan` decides what is done with the data.
 import glob
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -163,6 +163,8 @@ def traces_from(source: Source, settings: DataSettings, reading: Reading | None 
     if hasattr(source, "__arrow_c_stream__"):
         return traces_from_table(flattened(pa.table(source)), columns, reading)
     if isinstance(source, list | tuple) and all(_is_pair(entry) for entry in source):
+        if source and all(isinstance(row, Mapping) for seen, _ in source for row in seen):
+            return traces_from_table(flattened(pa.Table.from_pylist(_rows(source))), columns, reading)
         return _from_pairs(source)
     raise InputError(
         f"traces cannot be made from {type(source).__name__}; expected a path, a task's name, Traces, a data frame, a "
@@ -305,6 +307,29 @@ def _directory(name: str) -> Path | None:
 
 def _is_pair(entry: Any) -> bool:
     return isinstance(entry, Sequence) and len(entry) == 2
+
+
+def _rows(pairs: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+    """The rows of a table, from pairs whose observations have values by name; the last of a trace has no action."""
+    rows = []
+    for trace, (observations, actions) in enumerate(pairs):
+        if len(observations) != len(actions) + 1:
+            raise InputError(
+                f"trace {trace}: {len(actions)} actions need {len(actions) + 1} observations, found {len(observations)}"
+            )
+        for step, (seen, action) in enumerate(zip(observations, [*np.asarray(actions).tolist(), None], strict=True)):
+            named = {f"observation.{name}": _plain(value) for name, value in seen.items()}
+            rows.append({"trace": trace, "step": step, **named, "action": action})
+    return rows
+
+
+def _plain(value: Any) -> Any:
+    """A value of an observation as plain Python: numbers for NumPy's, lists for arrays and tuples."""
+    if isinstance(value, Mapping):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def _from_pairs(pairs: Sequence[Sequence[Any]]) -> Traces:

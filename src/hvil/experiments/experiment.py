@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
-from hvil.data.tasks import Task, find_task
 from hvil.experiments.engine.cells import Cell, self_contained
+from hvil.experiments.engine.origins import Origin, origin
 from hvil.gate.errors import InputError
 from hvil.gate.settings import from_mapping, setting_names
 
@@ -224,14 +224,14 @@ class Experiment:
             name: self_contained({**self.settings, **_without(model, OF_MODEL)}) for name, model in self.models.items()
         }
         options = {name: model.get("task_option") for name, model in self.models.items()}
-        tasks = {
-            (panel, option): find_task(name if option is None else f"{name},{option}")
+        origins = {
+            (panel, option): origin(name if option is None else f"{name},{option}")
             for panel, name in self.panels.items()
             for option in set(options.values())
         }
         return {
             Position(panel=panel, model=model, size=size, run=run): self._cell(
-                tasks[panel, options[model]], settings[model], size, run
+                origins[panel, options[model]], settings[model], size, run
             )
             for number, run in enumerate(self.run_numbers)
             for size in self.sizes
@@ -240,10 +240,10 @@ class Experiment:
             if number < self._runs(model, size)
         }
 
-    def _cell(self, source: Task, settings: Mapping[str, Any], size: int, run: int) -> Cell:
+    def _cell(self, source: Origin, settings: Mapping[str, Any], size: int, run: int) -> Cell:
         demos, percentile = (size, 0) if self.axis == "demos" else (self.demos, size)
+        source.check(demos)
         return Cell(
-            # The task's full name: MNIST's says whether all images are used, which an environment variable may decide.
             task=source.name,
             demos=demos,
             run=run,

@@ -8,8 +8,8 @@ import importlib.util
 from importlib import import_module
 from pathlib import Path
 
-from hvil.data.tasks import find_task
 from hvil.experiments.engine.cells import self_contained
+from hvil.experiments.engine.origins import origin
 from hvil.experiments.experiment import Experiment
 from hvil.gate.border import Outside, confined, regular_file
 from hvil.gate.errors import InputError
@@ -72,9 +72,11 @@ def _from_toml(path: Path, trust: bool) -> Experiment:
 
 
 def _read_named_files(experiment: Experiment) -> None:
-    """Read whatever an experiment names: the programs of tasks, and call graphs."""
+    """Read whatever an experiment names: the programs of tasks, files of traces, and call graphs."""
     for task in experiment.panels.values():
-        find_task(task)
+        if task.startswith("minari:"):
+            raise Outside(f"{task}: a Minari data set is not in the directory of the experiment")
+        origin(task)
     for settings in (
         experiment.settings,
         *experiment.models.values(),

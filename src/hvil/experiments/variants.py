@@ -7,10 +7,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hvil.data.tasks import find_task
 from hvil.experiments.best_found import best_found
+from hvil.experiments.engine.origins import suggested
 from hvil.gate.errors import InputError
-from hvil.training.plan import check_settings, task_defaults
+from hvil.training.plan import check_settings
 
 BEST = "best"
 """`lstm:best` is the LSTM with the best settings that we have for the task (see docs/baselines.md)."""
@@ -26,18 +26,19 @@ class Variant(NamedTuple):
 def variants(text: str, task: str, overrides: Mapping[str, Any] | None = None) -> list[Variant]:
     """Read a comma-separated list of learners.
 
-    Each gets the task's defaults, then the overrides, then its own settings. A comma also separates the settings of one
-    learner: `lstm:learning_rate=0.003,updates=8000,hvil` are two learners.
+    Each gets what the task or the file suggests, then the overrides, then its own settings. A comma also separates the
+    settings of one learner: `lstm:learning_rate=0.003,updates=8000,hvil` are two learners.
     """
     learners = []
     for words in _split(text):
         model, *assignments = words
         best = _best(task, model) if BEST in assignments else {}
-        settings = {"model": model, **task_defaults(find_task(task), model), **best, **(overrides or {})}
+        given = {**best, **(overrides or {})}
         for assignment in assignments:
             name, _, value = assignment.partition("=")
             if assignment != BEST:
-                settings[name] = _value(value)
+                given[name] = _value(value)
+        settings = {"model": model, **suggested(task, model, given), **given}
         check_settings(settings)
         name = f"{model}:{','.join(assignments)}" if assignments else model
         learners.append(Variant(name=name, settings=settings))

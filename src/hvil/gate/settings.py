@@ -17,9 +17,19 @@ from hvil.gate.errors import InputError
 S = TypeVar("S")
 
 
-def setting(default: Any, doc: str, *, low: int | float | None = None, high: int | float | None = None) -> Any:
-    """A dataclass field with its help text and, for numbers (also those in a list), their range."""
-    return field(default=default, metadata={"doc": doc, "low": low, "high": high})
+def setting(
+    default: Any, doc: str, *, low: int | float | None = None, high: int | float | None = None, own: str = ""
+) -> Any:
+    """A dataclass field with its help text and, for numbers (also those in a list), their range.
+
+    Args:
+        default: the value if nobody decides otherwise.
+        doc: the help text.
+        low: the least value.
+        high: the greatest value.
+        own: what the planner takes instead for data of one's own, in words.
+    """
+    return field(default=default, metadata={"doc": doc, "low": low, "high": high, "own": own})
 
 
 def setting_names(*kinds: type) -> set[str]:
@@ -37,7 +47,8 @@ def add_flags(
             continue
         flag, inner = "--" + name.replace("_", "-"), _without_none(hint)
         default = entry.default if entry.default != "" else "none"
-        text = f"{entry.metadata['doc']} (default: {default})".replace("%", "%%")
+        own = entry.metadata["own"] and f"; for data of your own {entry.metadata['own']}"
+        text = f"{entry.metadata['doc']} (default: {default}{own})".replace("%", "%%")
         if inner is bool:
             group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
         elif get_origin(inner) is Literal:

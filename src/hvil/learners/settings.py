@@ -11,6 +11,13 @@ from typing import Any, ClassVar, Literal
 from hvil.data.streams import restart_seed
 from hvil.gate.settings import setting
 
+OWN_UPDATES = 5_000
+"""Updates on data of one's own: enough for a few hundred traces. Early stopping usually ends the training sooner."""
+OWN_EVALUATIONS = 20
+"""Evaluations on data of one's own. The entropy weight falls as often: from 1 to less than 0.001."""
+OWN_PATIENCE = 6
+"""Evaluations without a better held-out likelihood before training on data of one's own stops."""
+
 
 @dataclass(frozen=True)
 class LearnerSettings:
@@ -73,7 +80,9 @@ class ProcedureSettings(LearnerSettings):
     )
     entropy_weight: float = setting(1.0, "initial weight of the posterior's entropy in the cost", low=0)
     entropy_decay: float = setting(0.7, "factor by which the entropy weight falls", low=0, high=1)
-    entropy_decay_interval: int = setting(5000, "updates between two falls of the entropy weight", low=1)
+    entropy_decay_interval: int = setting(
+        5000, "updates between two falls of the entropy weight", low=1, own=f"a {OWN_EVALUATIONS}th of the updates"
+    )
     entropy_final: float = setting(
         0.0,
         "what the entropy weight falls to; below 0 the posterior is driven to one structure a trace",
@@ -115,7 +124,9 @@ class ProcedureSettings(LearnerSettings):
     largest_counter: int = setting(
         0, "exact sums leave out call structures in which a procedure takes more steps than this (0: none)", low=0
     )
-    annotations: Literal["ignore", "use"] = setting("ignore", "call structure that comes with the data")
+    annotations: Literal["ignore", "use"] = setting(
+        "ignore", "call structure that comes with the data", own="use, if there is any"
+    )
     action_mean: Literal["linear", "network"] = setting(
         "linear", "how a procedure's continuous action follows from what it sees: a linear law, or a hidden layer"
     )
@@ -231,7 +242,7 @@ class StackRnnSettings(BaselineSettings):
 class TrainingSettings:
     """The loop: how long, how fast, and when to look."""
 
-    updates: int = setting(2000, "number of updates", low=0)
+    updates: int = setting(2000, "number of updates", low=0, own=str(OWN_UPDATES))
     batch_size: int = setting(10, "traces in a batch", low=1)
     learning_rate: float = setting(1e-3, "Adam's learning rate", low=0, high=10)
     weight_decay: float = setting(1e-3, "Adam's weight decay", low=0)
@@ -240,9 +251,17 @@ class TrainingSettings:
     )
     clip: float = setting(0.0, "largest norm of the gradient (0: no clipping)", low=0)
     average: float = setting(0.0, "decay of a running average of the weights, used at the end (0: none)", low=0, high=1)
-    evaluate_every: int = setting(0, "updates between two evaluations (0: about ten in all)", low=0)
+    evaluate_every: int = setting(
+        0,
+        "updates between two evaluations (0: about ten in all)",
+        low=0,
+        own=f"a {OWN_EVALUATIONS}th of the updates",
+    )
     patience: int = setting(
-        0, "evaluations without a better held-out likelihood before training stops, the best kept (0: go on)", low=0
+        0,
+        "evaluations without a better held-out likelihood before training stops, the best kept (0: go on)",
+        low=0,
+        own=str(OWN_PATIENCE),
     )
     checkpoint_every: int = setting(0, "updates between two checkpoints (0: with each evaluation)", low=0)
     seed: int = setting(0, "seed of everything random", low=0, high=2**63 - 1)

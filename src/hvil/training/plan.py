@@ -20,19 +20,19 @@ from hvil.gate.errors import InputError
 from hvil.gate.settings import from_mapping, setting_names
 from hvil.learners import LEARNERS
 from hvil.learners.config import Config
-from hvil.learners.settings import HvilSettings, LearnerSettings, TrainingSettings
+from hvil.learners.settings import (
+    OWN_EVALUATIONS,
+    OWN_PATIENCE,
+    OWN_UPDATES,
+    HvilSettings,
+    LearnerSettings,
+    TrainingSettings,
+)
 from hvil.machine.callgraph import CallGraph, call_graph
 from hvil.training.loop import intervals
 
 GraphSpec = str | Mapping[str, Any] | CallGraph
 """A call graph as users give it: `tree:5x2`, a JSON file, a mapping, or the graph itself."""
-
-UPDATES = 5_000
-"""Updates on data of one's own: enough for a few hundred traces. Early stopping usually ends the training sooner."""
-EVALUATIONS = 20
-"""Evaluations on data of one's own. The entropy weight falls as often: from 1 to less than 0.001."""
-PATIENCE = 6
-"""Evaluations without a better held-out likelihood before training on data of one's own stops."""
 
 START_TRACES = 4
 """Traces that an exact start has at least: from one list of two numbers alone, no loop can be learned."""
@@ -201,19 +201,25 @@ def task_defaults(task: Task, learner: str) -> dict[str, Any]:
     return {name: value for name, value in suggested.items() if name in names}
 
 
+def own_schedule(given: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
+    """How long to train on traces of one's own, and when to look: each setting's value and the reason for it."""
+    interval = max(1, int(given.get("updates", OWN_UPDATES)) // OWN_EVALUATIONS)
+    return {
+        "updates": (OWN_UPDATES, "enough for a few hundred traces; early stopping usually ends the training sooner"),
+        "evaluate_every": (interval, f"{OWN_EVALUATIONS} evaluations in all"),
+        "entropy_decay_interval": (interval, f"the entropy weight falls {OWN_EVALUATIONS} times in all"),
+    }
+
+
 def own_data_defaults(data: Data, given: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
     """What traces of one's own suggest: each setting's value and the reason for it."""
+    choices = own_schedule(given)
     annotations = data.training.annotations
-    annotated = annotations is not None and bool(annotations.known.any())
-    interval = max(1, int(given.get("updates", UPDATES)) // EVALUATIONS)
-    choices = {
-        "updates": (UPDATES, "enough for a few hundred traces; early stopping usually ends the training sooner"),
-        "evaluate_every": (interval, f"{EVALUATIONS} evaluations in all"),
-        "entropy_decay_interval": (interval, f"the entropy weight falls {EVALUATIONS} times in all"),
-        "annotations": ("use", "the traces come with a call structure") if annotated else None,
-        "patience": (PATIENCE, "there are held-out traces to stop early by") if data.validation is not None else None,
-    }
-    return {name: choice for name, choice in choices.items() if choice is not None}
+    if annotations is not None and annotations.known.any():
+        choices["annotations"] = ("use", "the traces come with a call structure")
+    if data.validation is not None:
+        choices["patience"] = (OWN_PATIENCE, "there are held-out traces to stop early by")
+    return choices
 
 
 class GraphChoice(NamedTuple):

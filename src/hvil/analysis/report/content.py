@@ -2,7 +2,7 @@
 
 Names from data go in as they are: `page` escapes them once, and the page's script only ever sets them as text.
 
-Letters: U choices.
+Letters: R observations, U choices.
 """
 
 import json
@@ -12,12 +12,13 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
 from hvil.analysis.episodes import Episodes
 from hvil.analysis.evaluation import Share
 from hvil.analysis.explain import Explanation
 from hvil.analysis.report.episodes import Calls, Episode, count_calls
+from hvil.analysis.report.observed import Observed
 from hvil.analysis.report.pictures import Album
 from hvil.learners.config import Config
 from hvil.machine.callgraph import CallGraph
@@ -26,8 +27,6 @@ MOST_POINTS = 400
 """Points of a curve, at most: a curve is a few hundred pixels wide, so more points would not be seen."""
 MOST_STEPS = 3000
 """PHP steps of an episode that are shown, at most: nobody steps through more by hand."""
-NAMED_OBSERVATIONS = 64
-"""Observations with more numbers than this, such as images, are not listed."""
 SCALE = 1000
 """Probabilities are written as whole thousandths: exact enough for a bar, and short."""
 
@@ -66,7 +65,13 @@ class RunFacts(NamedTuple):
 
 
 def content(
-    facts: RunFacts, recorded: Episodes, shown: Sequence[Episode], album: Album, on_traces: bool, readable: bool = True
+    facts: RunFacts,
+    recorded: Episodes,
+    shown: Sequence[Episode],
+    seen: Observed,
+    album: Album,
+    on_traces: bool,
+    readable: bool = True,
 ) -> dict[str, Any]:
     """Everything that the page shows.
 
@@ -74,12 +79,12 @@ def content(
         facts: what is known of the run.
         recorded: all episodes that were played, for the counts.
         shown: the episodes that the player offers.
+        seen: how their observations are shown.
         album: their pictures.
         on_traces: whether the policy was run along traces and not in an environment.
         readable: whether the program's text is shown.
     """
     config = facts.config
-    names = observation_names(config)
     pairs = zip(shown, album.at, strict=True)
     return {
         "title": facts.title,
@@ -96,14 +101,14 @@ def content(
         "settings": settings_content(config),
         "curves": curves_content(facts.metrics),
         "actions": list(config.action_names),
-        "observations": names,
-        "kinds": kinds_content(config, shown) if names else [],
+        "observations": seen.names,
+        "kinds": seen.kinds,
         "baselines": baselines_content(facts.baselines),
         "graph": _graph_or_none(config.graph, recorded),
         "program": program_content(facts.explanation, facts.program_error, readable, facts.ignored),
         "effects": [[name, text] for name, text in facts.effects.items()],
         "played": len(recorded),
-        "episodes": [episode_content(episode, pictures, names) for episode, pictures in pairs],
+        "episodes": [episode_content(episode, pictures, seen) for episode, pictures in pairs],
         "pictures": album.uris,
         "scale": SCALE,
     }
@@ -129,6 +134,8 @@ def program_content(
         "error_interval": None if error is None else list(error.interval),
         "traces": None if error is None else error.count,
         "notes": [*explanation.notes, *ignoring],
+        "procedures": list(explanation.words.procedures),
+        "actions": list(explanation.words.actions),
     }
 
 
@@ -178,7 +185,7 @@ def graph_content(graph: CallGraph, counts: Calls, episodes: int) -> dict[str, A
     }
 
 
-def episode_content(episode: Episode, pictures: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
+def episode_content(episode: Episode, pictures: Sequence[int], seen: Observed) -> dict[str, Any]:
     """One episode for the player."""
     steps = _steps_content(episode)
     last_time = episode.times[len(steps) - 1]
@@ -193,7 +200,7 @@ def episode_content(episode: Episode, pictures: Sequence[int], names: Sequence[s
         "steps": steps,
         "left_out": len(episode.choices) - len(steps),
         "pictures": list(pictures[: last_time + 2]),
-        "observations": [_observation(o) for o in episode.observations[: last_time + 1]] if names else [],
+        "observations": _observations_content(seen, episode.observations[: last_time + 1]),
     }
 
 
@@ -207,32 +214,11 @@ def _steps_content(episode: Episode) -> list[list[Any]]:
     return steps
 
 
-def affordable(episodes: Sequence[Episode], names: Sequence[str], most_bytes: int) -> list[Episode]:
-    """The first episodes whose steps fit into so many bytes, and at least one; `names` are the observations'."""
-    sizes = [len(json.dumps(episode_content(episode, [], names), separators=(",", ":"))) for episode in episodes]
+def affordable(episodes: Sequence[Episode], seen: Observed, most_bytes: int) -> list[Episode]:
+    """The first episodes whose steps fit into so many bytes, and at least one."""
+    sizes = [len(json.dumps(episode_content(episode, [], seen), separators=(",", ":"))) for episode in episodes]
     count = int(np.searchsorted(np.cumsum(sizes), most_bytes, side="right"))
     return list(episodes[: max(1, count)])
-
-
-def observation_names(config: Config) -> list[str]:
-    """A name for each number of an observation; none if there are too many to list."""
-    width = int(np.prod(config.observation_shape))
-    if width > NAMED_OBSERVATIONS:
-        return []
-    named = len(config.observation_names) == width
-    return list(config.observation_names) if named else [f"o[{i}]" for i in range(width)]
-
-
-def kinds_content(config: Config, shown: Sequence[Episode]) -> list[list[str] | str]:
-    """How each number of an observation is shown: the texts it stands for, `truth` or `number`."""
-    if config.reading is not None:
-        texts = config.reading.categories
-        numbers = {column.key for column in config.reading.columns if column.kind in ("number", "elapsed")}
-        kinds = {name: "number" if name in numbers else "truth" for name in config.reading.names}
-        return [list(texts[name]) if name in texts else kinds[name] for name in config.reading.names]
-    flat = [np.asarray(episode.observations).reshape(len(episode.observations), -1) for episode in shown]
-    columns = np.concatenate(flat).T
-    return ["truth" if np.isin(column, (0, 1)).all() else "number" for column in columns]
 
 
 def baselines_content(baselines: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -254,10 +240,12 @@ def _thousandths(probabilities: Float[np.ndarray, "U"]) -> list[int]:
     return [-1 if math.isnan(value) else round(SCALE * value) for value in probabilities.tolist()]
 
 
-def _observation(observation: np.ndarray) -> list[Any]:
-    """The numbers that are not zero, each after its index."""
-    flat = np.asarray(observation, dtype=np.float64).reshape(-1)
-    return [entry for index in np.flatnonzero(flat).tolist() for entry in (index, _short(flat[index]))]
+def _observations_content(seen: Observed, observations: Shaped[np.ndarray, "R ..."]) -> list[list[Any]]:
+    """Of each observation the values that are not zero, each after its index."""
+    if not seen.names:
+        return []
+    rows = seen.values(observations)
+    return [[entry for i in np.flatnonzero(row).tolist() for entry in (i, _short(row[i]))] for row in rows]
 
 
 def _short(value: float | None) -> float | int | None:

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from hvil.analysis.episodes import record
 from hvil.analysis.explain import MOST_LINES, Explanation
-from hvil.analysis.report.content import RunFacts, affordable, content, observation_names
+from hvil.analysis.report.content import RunFacts, affordable, content
 from hvil.analysis.report.distributions import with_distributions
 from hvil.analysis.report.episodes import each_episode, selected
+from hvil.analysis.report.observed import observed
 from hvil.analysis.report.page import page
 from hvil.analysis.report.pictures import album
 from hvil.data.tasks import Task
@@ -62,10 +63,11 @@ def report_page(
         with_distributions(episode, learner, policy, traces[episode.trace], facts.config)
         for episode in selected(each_episode(recorded, traces), episodes)
     ]
-    shown = affordable(shown, observation_names(facts.config), STEP_BYTES)
+    seen = observed(facts.config, task, shown)
+    shown = affordable(shown, seen, STEP_BYTES)
     pictures = album(shown, task, traces, PICTURE_BYTES)
     return Report(
-        html=page(content(facts, recorded, shown, pictures, on_traces=task is None, readable=readable)),
+        html=page(content(facts, recorded, shown, seen, pictures, on_traces=task is None, readable=readable)),
         played=len(recorded),
         successes=int(recorded.success.sum()),
         episodes=len(shown),

@@ -18,6 +18,7 @@ SUMMARY = (
 EXAMPLES = [
     "hvil compare karel:F --demos 10,40 --models hvil,lstm --runs 5",
     "hvil compare bubblesort --demos 30 --models lstm,lstm:learning_rate=0.003,updates=8000,feedforward",
+    "hvil compare log.csv --demos 20,50 --models hvil,feedforward --runs 3",
     "hvil compare karel:A --demos 10,20 --models hvil:call_graph=tree:5x1,hvil:call_graph=tree:5x2 --json",
 ]
 
@@ -31,7 +32,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from hvil.learners.settings import TrainingSettings
 
     parser.add_argument(
-        "task", metavar="TASK", help="bubblesort, karel:A to karel:F, mnist-parity:0.7, thereandback, treewalk, …"
+        "task",
+        metavar="SOURCE",
+        help="bubblesort, karel:A to karel:F, mnist-parity:0.7, thereandback, treewalk, …, or a file of traces",
     )
     parser.add_argument("--demos", default="10,20,40", metavar="N,N,…", help="training traces (default: %(default)s)")
     parser.add_argument(

@@ -95,6 +95,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             progress=lambda share: bar(round(100 * share)),
         )
     result = {"run": str(loaded.path), **explanation.summary()}
+    if args.inline and not explanation.inlined:
+        result["inline"] = _not_inlined(explanation, continuous=loaded.config.actions is not None)
     effects = postconditions(loaded.learner)
     if effects:
         result["effects"] = effects
@@ -113,6 +115,15 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
+def _not_inlined(explanation: "Explanation", continuous: bool) -> str:
+    """Why no procedure was written where it is called."""
+    if continuous:
+        return "continuous actions are told apart by the procedures that take them, so all procedures stay"
+    if len(explanation.procedures) < 2:
+        return "the program has one procedure"
+    return "each procedure is called at several points and takes several steps, or calls itself"
+
+
 def _show(explanation: "Explanation", result: dict[str, Any]) -> None:
     from hvil.gate.text import in_line
 
@@ -120,6 +131,8 @@ def _show(explanation: "Explanation", result: dict[str, Any]) -> None:
     print(f"# {explanation.lines} lines; {explanation.fidelity}")
     for name, text in result.get("effects", {}).items():
         print(f"# effect: {name} returns with {text}")
+    if "inline" in result:
+        print(f"# --inline changes nothing: {result['inline']}")
     for note in explanation.notes:
         print(f"# {in_line(note)}")
     if "python" in result:

@@ -237,7 +237,7 @@ def _compare(trained: "Run", given: dict[str, Any], resume: bool, progress: bool
     """Train the baselines on the same traces, into the run's directory, and show them beside the run."""
     from rich.table import Table
 
-    from hvil.analysis.evaluation import evaluate, held_out_score
+    from hvil.analysis.evaluation import WRONG_END, WRONG_TRACE, evaluate, held_out_score
     from hvil.gate.files import write_json
     from hvil.gate.text import console
     from hvil.training.fit import fit_baselines
@@ -252,8 +252,8 @@ def _compare(trained: "Run", given: dict[str, Any], resume: bool, progress: bool
         "updates",
         "seconds",
         title=f"on {len(test)} {kind} traces",
-        caption="error: traces with at least one wrong action, the end included; nats per action: log-likelihood, the "
-        "higher the better",
+        caption=f"{WRONG_TRACE if test.vectors is None else WRONG_END}; "
+        "nats per action: log-likelihood, the higher the better",
     )
     results: dict[str, Any] = {}
     for policy, each in runs.items():

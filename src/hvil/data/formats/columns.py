@@ -17,6 +17,7 @@ from hvil.data.ragged import locate
 from hvil.gate.budget import ALLOWANCE, ROW_BYTES, check_budget
 from hvil.gate.errors import InputError
 from hvil.gate.files import parse_json
+from hvil.gate.text import in_line
 
 FILE = "source_file"
 """The column that says which file a row comes from."""
@@ -48,7 +49,7 @@ class TableReader:
         """A column, its rows in order."""
         if self.names.count(name) != 1:
             problem = "two columns" if name in self.names else "no column"
-            raise InputError(f"{problem} {name!r}; there are {', '.join(self.names)}")
+            raise InputError(f"{problem} {name!r}; there are {', '.join(map(in_line, self.names))}")
         values = self._read(name)
         values.validate(full=True)  # indices and offsets of a damaged file can point anywhere
         if len(values) != self._stored:
@@ -181,7 +182,7 @@ def refuse_problems(problems: Sequence[str], names: Sequence[str]) -> None:
         listed = "; ".join(f"({i}) {problem}" for i, problem in enumerate(problems, start=1))
         text = problems[0] if len(problems) == 1 else f"{len(problems)} problems: {listed}"
         names = [name for name in names if name != FILE]
-        columns = ", ".join(names[:COLUMNS_LISTED]) + (", …" if len(names) > COLUMNS_LISTED else "")
+        columns = ", ".join(map(in_line, names[:COLUMNS_LISTED])) + (", …" if len(names) > COLUMNS_LISTED else "")
         raise InputError(f"{text}; there are {columns}" if columns and "no column" in text else text)
 
 

@@ -1,4 +1,4 @@
-"""Minari data sets: any traces are written as one; ours, and others' with Discrete or Box actions, are read.
+"""Minari data sets: any traces are written as one; ours and other people's are read.
 
 This needs the extra `minari`. Steps are Minari's own. The call structure is in `infos`, as the arrays `stack` (fixed
 depth, padded with -1) and `kept`; names are in the data set's metadata under `hvil`; arrays with one entry for each
@@ -83,7 +83,7 @@ def fetch(source: str) -> None:
 
 
 def load_minari(dataset_id: str, reading: Reading | None = None) -> Traces:
-    """Read a local Minari data set; other people's need Discrete or Box actions, named by numbers.
+    """Read a local Minari data set; in other people's, actions are named by numbers.
 
     Args:
         dataset_id: such as `minari:hvil/bubblesort-v0`.
@@ -238,7 +238,10 @@ def _traces(
 
 
 def _actions(space: gymnasium.Space[Any], actions: list[np.ndarray]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The actions of all episodes, and names: of the kinds of Discrete actions, or of the numbers of Box actions."""
+    """The actions of all episodes, and names: of the kinds of actions, or of the numbers of Box actions.
+
+    Several choices at once are one action: `1,0` is the first choice's 1 with the second's 0; those that occur count.
+    """
     if isinstance(space, spaces.Discrete):
         first = int(space.start)
         names = tuple(str(first + number) for number in range(int(space.n)))
@@ -246,7 +249,11 @@ def _actions(space: gymnasium.Space[Any], actions: list[np.ndarray]) -> tuple[np
     if isinstance(space, spaces.Box):
         flat = np.concatenate([array.reshape(len(array), -1).astype(np.float32) for array in actions])
         return flat, tuple(str(number) for number in range(flat.shape[1]))
-    raise InputError(f"the action space is {space}, expected Discrete or Box")
+    if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+        flat = np.concatenate([array.reshape(len(array), -1).astype(np.int64) for array in actions])
+        kinds, taken = np.unique(flat, axis=0, return_inverse=True)
+        return taken.reshape(-1), tuple(",".join(map(str, kind)) for kind in kinds.tolist())
+    raise InputError(f"the action space is {space}, expected Discrete, MultiDiscrete, MultiBinary or Box")
 
 
 def _of_allowed_type(observations: np.ndarray, wanted: str | None) -> np.ndarray:

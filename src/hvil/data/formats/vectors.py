@@ -36,6 +36,9 @@ def vector_columns(table: TableReader, action: str) -> VectorColumns | None:
             return VectorColumns(named, tuple(name.removeprefix(ACTION_PREFIX) for name in named))
         prefix = f"{action or 'action'}."
         found = tuple(name for name in table.names if name.startswith(prefix))
+        for name in found:
+            if "," in name or name != name.strip():  # names are listed with commas, in flags and with a run
+                raise InputError(f"the column {name!r}: a name with a comma, or with blanks around it; rename it")
         return VectorColumns(found, tuple(name.removeprefix(prefix) for name in found)) if found else None
     return VectorColumns((action,), ()) if is_list(table.column(action).type) else None
 

@@ -9,7 +9,7 @@ import os
 import platform
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,16 @@ import torch
 
 from hvil import __version__
 from hvil.data.settings import DataSettings
-from hvil.data.sources import Data, load_data
+from hvil.data.sources import Data, load_data, names_task
 from hvil.data.streams import independent_seed
 from hvil.data.tasks import find_task
+from hvil.experiments.engine.origins import origin
 from hvil.experiments.engine.pools import pooled_data
 from hvil.gate.errors import InputError
 from hvil.gate.files import remove_directory
 from hvil.gate.settings import from_mapping, setting, setting_names, to_mapping
 from hvil.learners import LEARNERS
+from hvil.learners.config import Config
 from hvil.learners.settings import TrainingSettings
 from hvil.machine.callgraph import call_graph, graph_contents
 from hvil.training.observers import ShareDone, read_metrics
@@ -47,6 +49,7 @@ class Cell:
     """Everything that determines a result: two cells with the same contents are the same cell."""
 
     task: str
+    """A task, or files of one's own."""
     demos: int
     """The number of training traces."""
     run: int
@@ -63,7 +66,7 @@ class Cell:
     """If it is not 0: training traces are shorter than this percentile of the pool's *different* lengths, and test
     traces are at least as long."""
     contents: str = ""
-    """What the task's name does not say (`Task.contents`), such as the text of a program's file."""
+    """What the task's name does not say (`Origin.contents`), such as the text of a program's file."""
     validation: int = 0
     """If it is not 0: this many further traces choose among the evaluations during training. The weights that make them
     most likely are tested, as in the authors' program. If it is 0, the last weights are tested."""
@@ -108,9 +111,13 @@ class Cell:
         check_settings(self.settings)
         if self.settings.get("patience"):
             raise InputError(f"{self.key}: a cell is trained to its last update, so there is no patience")
-        actions = find_task(self.task).action_names
-        if self.settings.get("call_graph") is not None:
-            call_graph(self.settings["call_graph"], actions)
+        if (self.pool or self.validation) and not names_task(self.task):
+            raise InputError(f"{self.key}: a pool and validation traces are drawn from a task, not from files")
+        graph = self.settings.get("call_graph")
+        if names_task(self.task) or graph is not None:  # files are not read without need
+            actions = origin(self.task).action_names
+            if graph is not None:
+                call_graph(graph, actions)
 
 
 @dataclass(frozen=True)
@@ -175,9 +182,10 @@ def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
         scratch: a directory for the unfinished run. If it exists, the run continues from what is there.
     """
     source = DataSettings(source=cell.task, demos=cell.demos, test_traces=cell.test_traces)
+    if not names_task(cell.task):
+        source = replace(source, validation=0.0)  # as for a task, all training traces are learned from
     data = _data(cell, source)
-    assert data.task is not None
-    if cell.contents and data.task.contents != cell.contents:
+    if cell.contents and origin(cell.task).contents != cell.contents:
         raise InputError(f"{cell.task}: has changed since the sweep began; start it again")
     read = {"model"} | setting_names(LEARNERS[cell.learner], TrainingSettings)
     settings = {name: value for name, value in cell.settings.items() if name in read}
@@ -205,12 +213,17 @@ def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
             "model": config.learner,
             **to_mapping(config.model),
             **to_mapping(config.training),
-            "call_graph": data.task.default_call_graph if graph is None else graph,
+            "call_graph": _default_graph(data, config) if graph is None else graph,
         },
         "seconds": round(run.seconds, 3),
         "version": __version__,
         "machine": machine(),
     }
+
+
+def _default_graph(data: Data, config: Config) -> Any:
+    """The call graph of a cell that names none."""
+    return config.graph.to_mapping() if data.task is None else data.task.default_call_graph
 
 
 def _data(cell: Cell, source: DataSettings) -> Data:

@@ -4,8 +4,9 @@ const CURVE_NAMES = {
   error: 'Error', training_error: 'Error on the training traces', elbo: 'ELBO of a trace', loss: 'Loss', entropy: 'Entropy of the posterior',
   entropy_weight: 'Entropy weight', php_steps_per_action: 'PHP steps per action',
   nll_per_action: 'Negative log-likelihood per action', log_likelihood: 'Log-likelihood',
+  held_out: 'Log-likelihood per action, held-out traces',
 };
-const CURVE_ORDER = ['error', 'training_error', 'elbo', 'php_steps_per_action', 'entropy', 'entropy_weight', 'nll_per_action', 'log_likelihood', 'loss'];
+const CURVE_ORDER = ['error', 'training_error', 'held_out', 'elbo', 'php_steps_per_action', 'entropy', 'entropy_weight', 'nll_per_action', 'log_likelihood', 'loss'];
 
 function drawCurves(curves) {
   const rank = (curve) => (CURVE_ORDER.includes(curve.name) ? CURVE_ORDER.indexOf(curve.name) : CURVE_ORDER.length);
@@ -30,7 +31,7 @@ function chart(group, last) {
     const values = curve.points.map(([, value]) => value);
     return `${labels[index]} from ${format(values[0])} to ${format(values[values.length - 1])}, lowest ${format(Math.min(...values))}`;
   }).join('; ')}` });
-  const figure = h('figure', { class: 'chart' }, h('figcaption', {}, h('span', { class: 'chart-title' }, title), ...finals), svg, readout);
+  const figure = h('figure', { class: 'chart' }, h('figcaption', {}, term(title, 'chart-title'), ...finals), svg, readout);
   onWidth(figure, (width) => plot(svg, readout, group, labels, last, width, format, share));
   return figure;
 }

@@ -48,12 +48,19 @@ function drawSummary(data) {
     }
     cards.push([label, percent(value), track, [between, count ? `${plural(count, 'trace')}` : '', note].filter(Boolean).join(' · ')]);
   };
-  share(evaluation, 'error', 'Error', 'bad', evaluation.traces, 'with at least one wrong action, the end included');
+  const continuous = Number.isFinite(evaluation.squared_error);
+  if (continuous) share(evaluation, 'error', 'Wrong end', 'bad', evaluation.traces, 'that end before or after the teacher’s');
+  else share(evaluation, 'error', 'Error', 'bad', evaluation.traces, 'with at least one wrong action, the end included');
+  share(evaluation, 'error_actions', 'Error of actions', 'bad', null, 'of all actions, the end included');
   share(evaluation, 'error_unseen', 'Error on unseen traces', 'bad', evaluation.traces_unseen, 'not in the training set');
   share(evaluation, 'rollout_success', 'Successful roll-outs', 'good', null, '');
   const evaluated = cards.length;
   if (data.program) share(data.program, 'error', 'Error of the program', 'bad', data.program.traces, 'in place of the network');
   if (evaluated && cards.length > evaluated) cards.splice(1, 0, cards.pop()); // beside the network's
+  if (continuous) {
+    const explained = Number.isFinite(evaluation.explained) ? `${percent(evaluation.explained)} of the actions’ variance is explained` : '';
+    cards.push(['Squared error', short(evaluation.squared_error), null, explained]);
+  }
   if (!evaluated) {
     const label = facts.on_traces ? 'Traces followed without an error' : 'Successful episodes';
     cards.push([label, `${facts.success} of ${data.played}`, null, 'of those played for this report']);
@@ -68,7 +75,7 @@ function drawSummary(data) {
   const learned = facts.demonstrations ? `from ${plural(facts.demonstrations, 'demonstration')}` : '';
   cards.push(['Training', plural(facts.updates, 'update'), null, [learned, facts.seconds ? `in ${duration(facts.seconds)}` : ''].filter(Boolean).join(' ')]);
   byId('summary').append(h('dl', { class: 'cards' }, ...cards.map(([label, value, track, note]) =>
-    h('div', { class: 'stat' }, h('dt', {}, label), h('dd', {}, h('span', { class: 'value' }, value), track, note ? h('span', { class: 'small' }, note) : null)))));
+    h('div', { class: 'stat' }, h('dt', {}, term(label)), h('dd', {}, h('span', { class: 'value' }, value), track, note ? h('span', { class: 'small' }, note) : null)))));
 }
 
 /** Source with keywords, calls and comments set apart. */
@@ -88,9 +95,19 @@ function highlighted(source) {
   return parts;
 }
 
+/** The source line by line; each line knows the procedure in whose definition it stands. */
+function programLines(program) {
+  let definition = '';
+  return program.source.split(/(?<=\n)/).map((text, number) => {
+    const begins = /^def (\w+)/.exec(text);
+    if (begins) [, definition] = begins;
+    return h('span', { class: 'program-line', id: `line-${number}`, 'data-definition': definition }, ...highlighted(text));
+  });
+}
+
 function drawProgram(program) {
   byId('program-source').classList.toggle('hidden', program.source === null);
-  if (program.source !== null) byId('program-source').replaceChildren(h('code', {}, ...highlighted(program.source)));
+  if (program.source !== null) byId('program-source').replaceChildren(h('code', {}, ...programLines(program)));
   byId('program-warning').classList.toggle('hidden', !program.warning);
   byId('program-warning').textContent = program.warning ? `${program.warning[0].toUpperCase()}${program.warning.slice(1)}.` : '';
   const agreements = [['policy_agreement', 'the policy'], ['teacher_agreement', 'the teacher']]
@@ -121,11 +138,11 @@ function main() {
   byId('program').classList.toggle('hidden', !data.program);
   byId('structure').classList.toggle('hidden', !data.graph && !data.program);
   byId('training').classList.toggle('hidden', !data.curves.length);
+  if (data.program) drawProgram(data.program);
   new Player(data, names);
   if (data.graph) drawGraph(data, names);
   byId('effects').replaceChildren(...data.effects.map(([name, text]) => h('li', {}, `${name} returns with ${text}`)));
   byId('effects').classList.toggle('hidden', !data.effects.length);
-  if (data.program) drawProgram(data.program);
   if (data.curves.length) drawCurves(data.curves);
   drawSettings(data.settings);
 }

@@ -167,6 +167,7 @@ class Player {
     this.showPicture(time);
     this.showDistribution(step);
     byId('stack').replaceChildren(...this.stack(step));
+    this.showLine(step);
     this.showObservation(time);
     // Not `disabled`, which would take the focus away from the button that was just used.
     for (const id of ['first', 'back']) byId(id).setAttribute('aria-disabled', String(this.cursor === 0));
@@ -230,8 +231,8 @@ class Player {
       ...cell(step.policy, choice, 'p'),
       ...(hasQ ? (q ? cell(q, choice, 'q') : [h('td', { class: 'number' }, '')]) : [])));
     const head = h('tr', {}, h('th', { scope: 'col' }, step.procedure < 0 ? 'action' : `step of ${names.procedure(step.procedure)}`),
-      h('th', { scope: 'col' }, h('span', { class: 'key p' }), 'p, policy'),
-      hasQ ? h('th', { scope: 'col' }, h('span', { class: 'key q' }), 'q, posterior') : null);
+      h('th', { scope: 'col' }, h('span', { class: 'key p' }), term('p, policy')),
+      hasQ ? h('th', { scope: 'col' }, h('span', { class: 'key q' }), term('q, posterior')) : null);
     const less = others.length ? `Less than 0.1%: ${others.map((choice) => names.choice(step.procedure, choice)).join(', ')}. ` : '';
     const seen = !hasQ ? '' : q ? 'q has seen the teacher’s whole trace.' : 'No q here: the episode is no longer on the teacher’s trace.';
     return [h('table', { class: 'distribution' }, h('thead', {}, head), h('tbody', {}, ...rows)), h('p', { class: 'note' }, `${less}${seen}`)];
@@ -241,10 +242,36 @@ class Player {
     const { names } = this;
     if (!step || !step.frames.length) return [h('p', { class: 'empty' }, 'Empty.')];
     const rows = step.frames.map((frame, depth) => h('tr', { class: depth === step.frames.length - 1 ? 'active' : '' },
-      h('th', { scope: 'row' }, h('span', { class: `swatch ${names.style(frame.procedure)}` }), names.procedure(frame.procedure)),
+      h('th', { scope: 'row' }, h('span', { class: `swatch ${names.style(frame.procedure)}` }), this.defined(frame.procedure)),
       h('td', {}, String(frame.counter)), h('td', {}, names.choice(frame.procedure, frame.last))));
-    const head = h('tr', {}, h('th', { scope: 'col' }, 'procedure'), h('th', { scope: 'col' }, h('abbr', { title: 'steps taken so far' }, 'τ')), h('th', { scope: 'col' }, 'last step'));
+    const head = h('tr', {}, h('th', { scope: 'col' }, 'procedure'), h('th', { scope: 'col' }, term('τ')), h('th', { scope: 'col' }, 'last step'));
     return [h('table', { class: 'stack' }, h('thead', {}, head), h('tbody', {}, ...rows))];
+  }
+
+  /** The lines of the program that say what a step does, in the definition of the procedure that takes it. */
+  showLine(step) {
+    for (const line of document.querySelectorAll('.program-line.current')) line.classList.remove('current');
+    const { program } = this.data;
+    if (!program || !step || step.procedure < 0) return;
+    const lines = this.definition(step.procedure);
+    const does = step.kind === 'action' ? program.actions[step.choice]
+      : step.kind === 'call' ? program.procedures[this.names.callee(step.procedure, step.choice)] : null;
+    const words = (line) => line.textContent.split('#')[0].split(/\W+/);
+    const found = lines.slice(1).filter((line) => words(line).includes(does === null ? 'return' : does));
+    for (const line of found.length ? found : lines.slice(0, 1)) line.classList.add('current');
+  }
+
+  /** The lines of a procedure's definition; none if the program does without it. */
+  definition(procedure) {
+    const name = this.data.program && this.data.program.procedures[procedure];
+    return [...document.querySelectorAll('.program-line')].filter((line) => name && line.dataset.definition === name);
+  }
+
+  /** The name of a procedure, with a link to its definition if the program has one. */
+  defined(procedure) {
+    const name = this.names.procedure(procedure);
+    const [line] = this.definition(procedure);
+    return line ? h('a', { href: `#${line.id}` }, name) : name;
   }
 
   showObservation(time) {
