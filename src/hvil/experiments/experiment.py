@@ -180,7 +180,7 @@ class Experiment:
         if size not in settings.get("only_sizes", self.sizes):
             return 0
         of_size = dict(zip(self.sizes, self.runs_by_size, strict=True)) if self.runs_by_size else {}
-        return min(self.runs, of_size.get(size, self.runs), settings.get("only_runs", self.runs))
+        return min(self.runs, of_size.get(size, self.runs), int(settings.get("only_runs", self.runs)))
 
     def _check_extent(self, model: str) -> None:
         sizes, runs = self.models[model].get("only_sizes", self.sizes), self.models[model].get("only_runs", 1)
