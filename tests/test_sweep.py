@@ -92,7 +92,7 @@ def test_bad_input_ends_the_sweep(tmp_path, log):
         (Cell("bubble", 3, 0), "no such task"),
         (Cell("bubblesort", 0, 0), "at least one training trace"),
         (Cell("bubblesort", 3, 0, {"call_graph": "tree:nope"}), "call graph 'tree:nope' is not known"),
-        (Cell("bubblesort", 3, 0, {"patience": 3}), "no early stopping"),
+        (Cell("bubblesort", 3, 0, {"patience": 3}), "no patience"),
     ],
 )
 def test_cells_that_make_no_sense_are_refused_before_anything_runs(tmp_path, cell, message):
