@@ -1,0 +1,120 @@
+"""The tables of the figures, and the records of them that are kept."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hvil.experiments.engine.cells import Cell
+from hvil.experiments.experiment import Experiment
+from hvil.experiments.experiment_files import FIGURES, find_experiment
+from hvil.experiments.outcome.results import read_results
+from hvil.experiments.outcome.tables import page
+from hvil.experiments.outcome.verdicts import judge_all
+from hvil.gate.errors import InputError
+
+TABLE = Experiment(
+    name="toy",
+    title="A toy",
+    panels={"A": "karel:A", "B": "karel:B"},
+    models={"ours": {}, "theirs": {"model": "lstm"}},
+    sizes=(10, 20, 40),
+)
+
+
+@pytest.mark.parametrize(
+    ("figure", "preset", "count"),
+    [
+        ("acausal", "paper", 4 * 7 * 8 * 10),
+        ("acausal", "ours", 4 * 7 * 8 * 3),
+        ("acausal", "corner", 2 * 3 * 8 * 10),
+        ("acausal", "quick", 2 * 2 * 8 * 3),
+        ("bubblesort", "paper", 10 * 2 * 5),
+        ("bubblesort", "ours", 2 * (20 + 20 + 10 + 20) + 2 * 4 * 10 + 4 * 5),
+        ("bubblesort", "quick", 3 * 3 * 3),
+        ("karel-data", "paper", 6 * 5 * (10 + 5 + 3 + 3)),
+        ("karel-data", "ours", 12 * 4 * (10 + 5 + 3 + 3)),
+        ("karel-data", "quick", 6 * 4 * 3 * 3),
+        ("karel-length", "paper", 6 * 6 * 5 * 10),
+        ("karel-length", "ours", 12 * 5 * 5 * 3),
+        ("karel-length", "quick", 6 * 5 * 1 * 3),
+        ("ablations-bubblesort", "ours", 11 * 5),
+        ("ablations-karel", "ours", 6 * 11 * 5),
+    ],
+)
+def test_every_table_has_the_right_cells(figure, preset, count):
+    cells = find_experiment(figure).preset(preset).cells()
+    assert len(cells) == count
+    assert len({cell.key for cell in cells.values()}) == count
+    for cell in list(cells.values())[:: max(1, count // 20)]:
+        cell.check()
+
+
+def test_a_model_may_have_an_option_of_the_task_of_its_own():
+    cells = find_experiment("acausal").preset("quick").cells()
+    tasks = {position.model: cell.task for position, cell in cells.items() if "0.6" in position.panel}
+    assert {model for model, task in tasks.items() if task == "mnist-parity:0.6,shuffled"} == {
+        "effects of shuffled digits"
+    }
+    assert set(tasks.values()) == {"mnist-parity:0.6", "mnist-parity:0.6,shuffled"}
+    assert not any("task_option" in cell.settings for cell in cells.values())
+
+
+def test_bubble_sort_as_the_authors_ran_it_counts_traces_and_has_validation_traces():
+    cells = find_experiment("bubblesort").preset("paper").cells()
+    for cell in cells.values():
+        assert cell.validation == 1_000
+        assert (cell.settings["updates"], cell.settings["entropy_decay_interval"]) == (10_000, 500)
+    ours = find_experiment("bubblesort").preset("ours").cells()
+    assert {cell.validation for cell in ours.values()} == {0}
+    assert {cell.run for cell in ours.values()} == set(range(2000, 2020))
+    few = {position.size for position in ours if position.model == "feed-forward"}
+    assert (few, max(p.run for p in ours if p.model == "feed-forward")) == ({30}, 2004)
+
+
+def test_sizes_runs_and_their_first_number_can_be_given():
+    models = {"ours": {}, "theirs": {"model": "lstm", "only_sizes": [20], "only_runs": 1}}
+    table = replace(TABLE, models=models, runs_by_size=(3, 2, 1), first_run=7)
+    cells = table.cells()
+    assert table.size == len(cells) == 2 * (3 + 2 + 1 + 1)
+    assert {(p.size, p.run) for p in cells if p.model == "theirs"} == {(20, 7)}
+    assert {p.run for p in cells if p.size == 10} == {7, 8, 9}
+    assert not any("only_runs" in cell.settings or "only_sizes" in cell.settings for cell in cells.values())
+    for change, message in (
+        ({"runs_by_size": (1,)}, "runs_by_size"),
+        ({"models": {"ours": {"only_runs": 0}}}, "only_runs is 0"),
+        ({"models": {"ours": {"only_sizes": 20}}}, "only_sizes is 20"),
+        ({"first_run": -1}, "from 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            replace(TABLE, **change)
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_a_table_survives_its_file(figure):
+    table = find_experiment(figure)
+    again = Experiment.from_mapping(json.loads(json.dumps(table.to_mapping())), "file")
+    assert again.cells() == table.cells()
+    assert again.claims == table.claims
+    assert again.preset("quick").cells() == table.preset("quick").cells()
+
+
+RESULTS = Path(__file__).parents[1] / "results"
+COMMITTED = sorted(path.parent.relative_to(RESULTS).as_posix() for path in RESULTS.rglob("experiment.json"))
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_committed_records_give_the_committed_pages(name):
+    directory = RESULTS / name
+    committed = read_results(directory)
+    pictures = sorted(directory.glob("*.svg"), key=lambda path: len(path.name))
+    assert page(committed, judge_all(committed), pictures) == (directory / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [name for name in COMMITTED if "/" not in name])
+def test_committed_records_belong_to_the_tables_of_today(name):
+    committed = read_results(RESULTS / name)
+    cells = find_experiment(committed.source).preset(committed.preset).cells()
+    for position, record in committed.records.items():
+        assert Cell.from_mapping(record["cell"]).key == cells[position].key, position
