@@ -1,6 +1,6 @@
 """Makes the gallery of learned programs, all of it or some of its entries: `python scripts/gallery.py [NAME …]`.
 
-A Karel program takes some 40 s of one core, bubble sort a few minutes. A fit that build/gallery has is not repeated.
+An entry takes about a minute of one core. A fit that build/gallery has is not repeated.
 An entry is two small files that are kept in the repository, so that building the documentation trains nothing: a
 section for docs/gallery.md to include, and a report for the site. Every number in them is read from the run.
 """
@@ -31,11 +31,6 @@ class Entry(NamedTuple):
 
 
 ENTRIES = {
-    "bubblesort": Entry(
-        "Bubble sort: procedures that call procedures",
-        "Thirty lists are sorted, one swap at a time. Nobody marked where a pass begins or ends.",
-        "bubblesort --demos 30 --seed 1001",
-    ),
     "thereandback": Entry(
         "There and back: recursion",
         "A robot walks to a wall and back. It sees only whether the cell in front is free, so the way back has to "
