@@ -113,7 +113,7 @@ def _write_originals(directory: Path) -> None:
     hvil.fit(traces, "tree:2x2", out=directory / "run", **SETTINGS)
     with contextlib.redirect_stdout(io.StringIO()):
         assert main(["evaluate", str(directory / "run")]) == 0
-    results = Path(__file__).parents[1] / "results" / "karel-data"
+    results = Path(__file__).parents[1] / "results" / "version-0.1" / "bubblesort"
     (directory / "records").mkdir()
     shutil.copy(results / "experiment.json", directory / "records")
     lines = (results / "records.jsonl").read_text().splitlines()[:6]

@@ -155,7 +155,7 @@ class TestCheckpoints:
 class TestOtherPlaces:
     def test_the_name_of_an_experiment_is_no_path(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         given = tmp_path / "a" / "b" / "given"
-        shutil.copytree(Path(__file__).parents[1] / "results" / "karel-data", given)
+        shutil.copytree(Path(__file__).parents[1] / "results" / "version-0.1" / "karel-data", given)
         head = json.loads((given / "experiment.json").read_text())
         for name in ("../../escaped", str(tmp_path / "escaped"), ""):
             head["experiment"]["name"] = name

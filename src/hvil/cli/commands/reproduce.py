@@ -24,7 +24,7 @@ EXAMPLES = [
     "hvil reproduce karel-data --preset quick",
     "hvil reproduce my_experiment.toml --workers 2 --out results/mine",
     "hvil reproduce bubblesort --preset paper --engine ray --ray-address 10.0.0.5:6379",
-    "hvil reproduce --from-records results/karel-data",
+    "hvil reproduce --from-records results/bubblesort",
 ]
 
 FILE_WIDTH = 160
