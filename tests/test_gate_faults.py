@@ -110,6 +110,10 @@ class TestWords:
         with pytest.raises(InputError):
             trace_counts(damaged)
 
+    def test_a_message_of_arrow_whose_kind_lies_beyond_its_end_is_refused(self) -> None:
+        with pytest.raises(InputError, match="damaged"):
+            load(Path(__file__).parent / "data" / "damaged" / "message.feather")
+
     def test_duplicate_keys_and_nan_are_no_json(self) -> None:
         for text in ('{"a": 1, "a": 1}', "[NaN]", "1e999", "9" * 400):
             with pytest.raises(InputError):

@@ -117,7 +117,7 @@ def _batch(message: _Table) -> _Table | None:
     head, kind = message.table(HEAD), message.field(HEAD_KIND)
     if head is None or kind is None:
         return None
-    return head.table(DICTIONARY_DATA) if message.data[kind] == IS_DICTIONARY else head
+    return head.table(DICTIONARY_DATA) if message.number("<B", kind) == IS_DICTIONARY else head
 
 
 def _unpacked(source: Any, part: _Part) -> Iterator[int]:
