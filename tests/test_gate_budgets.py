@@ -86,6 +86,12 @@ class TestBudgets:
         with pytest.raises(InputError, match="more than 4096 entries"):
             load(tmp_path / "a.jsonl")
 
+    @pytest.mark.parametrize("line", ["null", "{} null", '"a"', "[]", "1", "{}null{}"])
+    def test_a_line_that_is_no_object_is_refused(self, tmp_path: Path, line: str) -> None:
+        (tmp_path / "a.jsonl").write_text(f'{{}}\n{line}\n{{"trace": 0}}\n')  # a segmentation fault in Arrow before
+        with pytest.raises(InputError, match="JSON"):
+            load(tmp_path / "a.jsonl")
+
     def test_a_table_that_keys_make_large_is_counted_first(self, tmp_path: Path) -> None:
         keys = [f'{{"k{number}": 1}}\n' for number in range(4000)]
         (tmp_path / "a.jsonl").write_text("".join(keys) + "{}\n" * 20_000)

@@ -15,7 +15,7 @@ from pyarrow import json
 from hvil.data.formats.nested import MOST_NESTED
 from hvil.gate.border import file_size, regular_file
 from hvil.gate.budget import ROW_BYTES, check_budget
-from hvil.gate.errors import InputError
+from hvil.gate.errors import InputError, one_line
 from hvil.gate.files import parse_json
 
 BLOCK = 1 << 20
@@ -42,6 +42,10 @@ def check_json_lines(path: str | os.PathLike[str]) -> None:
     seen: set[bytes] = set()
     places: set[tuple[str, ...]] = set()
     for line in _lines(path):
+        whole = line.strip()
+        if not (whole.startswith(b"{") and whole.endswith(b"}")):  # a plain `null` would end the process in Arrow
+            shown = one_line(whole[:40].decode(errors="replace"))
+            raise InputError(f"{path}: not JSON lines, because a line is no object: {shown}")
         length += len(line)
         structure = b"".join(STRUCTURE.findall(line))
         objects += structure.count(b"{")
