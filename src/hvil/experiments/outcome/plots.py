@@ -32,6 +32,12 @@ LOGARITHMIC_RANGE = 8
 20, 40 and 80 have this range; on a linear axis the first three would crowd in its left half."""
 
 
+LETTERS_AN_INCH = 12
+"""Of a legend, in the size of our style."""
+LEGEND_MARGIN = 7
+"""Letters that the line and the marker before a name take, and the gap after it."""
+
+
 def draw(results: Results, directory: Path) -> list[Path]:
     """Draw one picture a measure: `NAME` for the first measure, `NAME-MEASURE` for the others."""
     paths = []
@@ -65,13 +71,19 @@ def draw_measure(results: Results, measure: str, directory: Path, name: str) -> 
             handles,
             labels,
             loc="outside lower center",
-            ncols=2 if len(panels) == 1 else min(len(labels), 4),
+            ncols=_legend_columns(labels, size[0]),
             frameon=False,
             title=_caption(measure, results),
         )
         paths = _save(figure, directory, name)
         plt.close(figure)
     return paths
+
+
+def _legend_columns(labels: Sequence[str], inches: float) -> int:
+    """How many columns of a legend fit below a figure of that width."""
+    width = max(map(len, labels), default=0) + LEGEND_MARGIN
+    return max(1, min(len(labels), int(inches * LETTERS_AN_INCH) // width))
 
 
 def _caption(measure: str, results: Results) -> str:
