@@ -81,8 +81,9 @@ class TestWords:
             Traces.from_episodes([np.zeros((2, 1), np.float32)], [np.array([0])], ("\ud800",))
 
     def test_a_file_whose_name_is_not_text_can_be_used(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setenv("COLUMNS", "400")  # the name stands in one line, however long the directory's is
         path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.npz"))
         hvil.save_traces(toy_traces(6), path)
         assert main(["inspect", str(path)]) == 0
