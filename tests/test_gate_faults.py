@@ -83,8 +83,8 @@ class TestWords:
     def test_a_file_whose_name_is_not_text_can_be_used(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("COLUMNS", "400")  # the name stands in one line, however long the directory's is
-        path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.npz"))
+        monkeypatch.chdir(tmp_path)  # so that the name stands in one line, however long the directory's is
+        path = Path(os.fsdecode(b"caf\xe9.npz"))
         hvil.save_traces(toy_traces(6), path)
         assert main(["inspect", str(path)]) == 0
         assert "\\udce9" in capsys.readouterr().out
