@@ -6,7 +6,7 @@ Letters: N traces, M samples.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -51,7 +51,8 @@ class SamplesTerms(InfersStructure, Protocol):
     """A learner with a policy network and a posterior from which it samples, such as HVIL."""
 
     config: Config
-    policy_network: PolicyNetwork
+    if TYPE_CHECKING:  # since Python 3.12 `isinstance` does not see the modules of a torch module
+        policy_network: PolicyNetwork
 
     def terms(self, traces: Traces, rng: np.random.Generator) -> tuple[Steps, Terms]:
         """A sampled call structure of each trace, and the terms of its steps."""
