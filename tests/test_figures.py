@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from toy_experiment import TABLE
 
 from hvil.experiments.engine.cells import Cell
 from hvil.experiments.experiment import Experiment
@@ -13,14 +14,6 @@ from hvil.experiments.outcome.results import read_results
 from hvil.experiments.outcome.tables import page
 from hvil.experiments.outcome.verdicts import judge_all
 from hvil.gate.errors import InputError
-
-TABLE = Experiment(
-    name="toy",
-    title="A toy",
-    panels={"A": "karel:A", "B": "karel:B"},
-    models={"ours": {}, "theirs": {"model": "lstm"}},
-    sizes=(10, 20, 40),
-)
 
 
 @pytest.mark.parametrize(

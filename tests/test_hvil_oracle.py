@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from oracle import GRAPHS, enumerated, gradient, make_learner, make_traces, random_sequences
+from oracle import GRAPHS, assert_unbiased, enumerated, gradient, make_learner, make_traces, random_sequences
 from strategies import graphs_and_actions
 from torch import Tensor
 
@@ -225,23 +225,5 @@ def test_mean_gradient_is_the_gradient_of_the_expected_cost(
 ) -> None:
     learner, trace = case(name, length, annotated, estimator=estimator)
     exact = gradient(learner, enumerated(learner, trace, WEIGHT).objective)
-    batches, copies = 50, 300
-    repeated, rng = trace[[0] * copies], np.random.default_rng(0)
-    samples = np.stack([gradient(learner, learner.loss(repeated, rng, 0).total) for _ in range(batches)])
-    directions = directions_of_interest(learner, exact)
-    projected = samples @ directions
-    deviation = projected.std(axis=0, ddof=1) / np.sqrt(batches)
-    error = projected.mean(axis=0) - exact @ directions
-    floor = 1e-5 * np.linalg.norm(exact)
-    z = error / (deviation + floor)
-    assert (np.abs(z) < 4.5).all(), f"z-scores {z.round(1)}: the estimator is biased"
-    assert deviation[0] < 0.1 * np.linalg.norm(exact), "too noisy to tell"
-
-
-def directions_of_interest(learner: HvilLearner, exact: np.ndarray) -> np.ndarray:
-    """Unit vectors, one a column: along the exact gradient of p's and q's parameters, then random ones."""
-    sizes = [sum(p.numel() for p in part.parameters()) for part in (learner.policy_network, learner.posterior)]
-    of_policy = np.repeat([True, False], sizes)
-    random = np.random.default_rng(9).normal(size=(8, len(exact)))
-    columns = np.stack([np.where(of_policy, 0, exact), np.where(of_policy, exact, 0), *random])
-    return (columns / np.linalg.norm(columns, axis=1, keepdims=True)).T
+    deviation = assert_unbiased(learner, trace, exact, copies=300, batches=50)
+    assert deviation < 0.1 * np.linalg.norm(exact), "too noisy to tell"

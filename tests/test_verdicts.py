@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from toy_experiment import TABLE
 
 from hvil.cli.main import main
 from hvil.experiments.experiment import Claim, Experiment
@@ -13,15 +14,6 @@ from hvil.experiments.outcome.verdicts import Verdict, conjunction, disjunction,
 from hvil.experiments.reproduce import show
 from hvil.gate.errors import InputError
 
-TABLE = Experiment(
-    name="toy",
-    title="A toy",
-    panels={"A": "karel:A", "B": "karel:B"},
-    models={"ours": {}, "theirs": {"model": "lstm"}},
-    sizes=(10, 20, 40),
-    runs=3,
-    measures=("error", "error_unseen", "error_best"),
-)
 SPREAD = (-0.01, 0.0, 0.01)
 
 

@@ -209,6 +209,27 @@ def gradient(learner: HvilLearner, value: Tensor) -> np.ndarray:
     return torch.cat([part.flatten() for part in parts]).double().numpy()
 
 
+def assert_unbiased(learner: HvilLearner, trace: Traces, exact: np.ndarray, *, copies: int, batches: int = 40) -> float:
+    """Compare the mean gradient of many samples with the exact one; the deviation of that mean along q's part of it."""
+    repeated, rng = trace[[0] * copies], np.random.default_rng(0)
+    samples = np.stack([gradient(learner, learner.loss(repeated, rng, 0).total) for _ in range(batches)])
+    directions = directions_of_interest(learner, exact)
+    projected = samples @ directions
+    deviation = projected.std(axis=0, ddof=1) / np.sqrt(batches)
+    z = (projected.mean(axis=0) - exact @ directions) / (deviation + 1e-5 * np.linalg.norm(exact))
+    assert (np.abs(z) < 4.5).all(), f"z-scores {z.round(1)}: the estimator is biased"
+    return float(deviation[0])
+
+
+def directions_of_interest(learner: HvilLearner, exact: np.ndarray) -> np.ndarray:
+    """Unit vectors, one a column: along the exact gradient of p's and q's parameters, then random ones."""
+    sizes = [sum(p.numel() for p in part.parameters()) for part in (learner.policy_network, learner.posterior)]
+    of_policy = np.repeat([True, False], sizes)
+    random = np.random.default_rng(9).normal(size=(8, len(exact)))
+    columns = np.stack([np.where(of_policy, 0, exact), np.where(of_policy, exact, 0), *random])
+    return (columns / np.linalg.norm(columns, axis=1, keepdims=True)).T
+
+
 def as_modules(bank: MlpBank) -> ModuleBank:
     """The same networks as separate modules, which compiled code cannot run."""
     return ModuleBank([_OneMlp(bank, h) for h in range(len(bank.bias1))], bank.frame)

@@ -2,13 +2,14 @@
 
 What the arrays mean together is said in `traces`.
 
-Letters: N traces, S actions of all traces together, A numbers of a continuous action.
+Letters: N traces, S actions of all traces together, A numbers of a continuous action, M rows of D numbers, K different
+ones.
 """
 
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 
 from hvil.data.ragged import locate, read_only
 from hvil.gate.errors import InputError
@@ -21,6 +22,16 @@ OBSERVATION_DTYPES = {
     "bool": np.bool_,
 }
 """The types in which observations may come, and the type in which each is stored."""
+
+
+def distinct_rows(rows: Shaped[np.ndarray, "M D"]) -> tuple[Int[np.ndarray, "K"], Int[np.ndarray, "M"]]:
+    """Where each different row stands first, and for each row which of the different ones it is, byte by byte."""
+    if not rows.shape[1]:
+        return np.zeros(min(len(rows), 1), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+    rows = np.ascontiguousarray(rows)
+    whole = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel()
+    _, first, number = np.unique(whole, return_index=True, return_inverse=True)
+    return first, number.ravel()
 
 
 def is_vectors(actions: Any) -> bool:

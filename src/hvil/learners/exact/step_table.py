@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
+from hvil.data.arrays import distinct_rows
 from hvil.data.traces import Traces
 from hvil.learners.exact.cost import Cost, Limits, estimated_cost, refuse_beyond
 from hvil.learners.exact.lattice import Lattice
@@ -181,16 +182,12 @@ def _blocks(graph: CallGraph, nodes: Nodes, procedures: Int[np.ndarray, "blocks"
 
 def _distinct(traces: Traces) -> _Distinct:
     """Observations are equal if their bytes are, and those of the continuous actions that are taken at them."""
-    flat = np.ascontiguousarray(traces.observations.reshape(len(traces.observations), -1))
-    if flat.shape[1] == 0 and traces.vectors is None:
-        return _Distinct(number=np.zeros(len(flat), dtype=np.int64), first=np.zeros(1, dtype=np.int64))
-    raw = flat.view(np.uint8).reshape(len(flat), -1)
+    rows = len(traces.observations)
+    raw = np.ascontiguousarray(traces.observations.reshape(rows, -1)).view(np.uint8).reshape(rows, -1)
     if traces.vectors is not None:
-        raw = np.ascontiguousarray(np.hstack([raw, traces.vector_rows().view(np.uint8).reshape(len(flat), -1)]))
-    _, first, inverse = np.unique(
-        raw.view(np.dtype((np.void, raw.shape[1]))).ravel(), return_index=True, return_inverse=True
-    )
-    return _Distinct(number=inverse.ravel(), first=first)
+        raw = np.hstack([raw, traces.vector_rows().view(np.uint8).reshape(rows, -1)])
+    first, number = distinct_rows(raw)
+    return _Distinct(number=number, first=first)
 
 
 def _numbered(

@@ -7,11 +7,11 @@ Letters: N rows, M different images, C channels, E other numbers beside the imag
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
+from hvil.data.arrays import distinct_rows
 from hvil.gate.errors import InputError
 
 MNIST_SIDE = 28
@@ -100,13 +100,11 @@ def _each_once(images: Float[Tensor, "N C H W"]) -> tuple[Float[Tensor, "M C H W
     Convolutions take most of the time. Several walks of a trace see the same picture, and in tasks whose later
     observations have no picture half of all images are blank.
     """
-    pixels = np.ascontiguousarray(images.detach().flatten(1).cpu().numpy())
-    whole = pixels.view(np.dtype((np.void, pixels.shape[1] * pixels.itemsize))).ravel()
-    _, first, index = np.unique(whole, return_index=True, return_inverse=True)
-    if len(first) == len(images):
-        return images, torch.arange(len(images), device=images.device)
     device = images.device
-    return images[torch.from_numpy(first).to(device)], torch.from_numpy(index.ravel()).to(device)
+    first, index = distinct_rows(images.detach().flatten(1).cpu().numpy())
+    if len(first) == len(images):
+        return images, torch.arange(len(images), device=device)
+    return images[torch.from_numpy(first).to(device)], torch.from_numpy(index).to(device)
 
 
 def _remaining(side: int) -> int:
