@@ -11,6 +11,7 @@ DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS.parent / "src"), str(DOCS.parent / "scripts")]
 
 import docs_reference  # noqa: E402 (found by the path above)
+import gallery  # noqa: E402 (idem)
 from sphinx.application import Sphinx  # noqa: E402
 from sphinx.ext.napoleon import GoogleDocstring  # noqa: E402
 
@@ -69,5 +70,6 @@ def drop_field_aliases(app: Sphinx, kind: str, name: str, thing: object, options
 def setup(app: Sphinx) -> None:
     """Write the pages that are made from the code, and mend what Sphinx and the theme leave to be mended."""
     docs_reference.write(DOCS / "reference")
+    gallery.write_reports(DOCS / "site" / "gallery")
     app.connect("html-page-context", level_captions, priority=900)  # after the theme has made its navigation
     app.connect("autodoc-process-docstring", drop_field_aliases)

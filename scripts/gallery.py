@@ -2,7 +2,8 @@
 
 An entry takes about a minute of one core. A fit that build/gallery has is not repeated.
 An entry is two small files that are kept in the repository, so that building the documentation trains nothing: a
-section for docs/gallery.md to include, and a report for the site. Every number in them is read from the run.
+section for docs/gallery.md to include, and the contents of its report, which `write_reports` makes into a page with the
+report's own assets of today. Every number in them is read from the run.
 """
 
 import html
@@ -12,12 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import hvil
+from hvil.analysis.report.page import page
 from hvil.cli.main import main as command
-from hvil.gate.files import read_json
+from hvil.gate.files import json_line, read_json, write_text
 
 HOME = Path(__file__).parents[1]
-RUNS, SECTIONS, REPORTS = Path("build/gallery"), Path("docs/gallery"), Path("docs/site/gallery")
-"""Where runs, sections and reports go, in the repository. What is in docs/site becomes a part of the site as it is."""
+RUNS, ENTRY_FILES = Path("build/gallery"), Path("docs/gallery")
+"""Where runs go, and the two files of each entry."""
 EPISODES = 3
 """Episodes in the player of a report: enough to see how it works, and the files stay small."""
 
@@ -77,14 +79,22 @@ ENTRIES = {
 
 
 def make(name: str, entry: Entry) -> None:
-    """Fit one entry, and write its report and its section."""
-    run, report = RUNS / name, REPORTS / f"{name}.html"
+    """Fit one entry, and write its section and the contents of its report."""
+    run = RUNS / name
     if not (run / "evaluation.json").is_file():
         run.parent.mkdir(parents=True, exist_ok=True)
         if command(["fit", *entry.fit.split(), "--out", str(run)]):
             sys.exit(f"{name}: the fit failed")
-    hvil.load(run).report(report, episodes=EPISODES)
-    (SECTIONS / f"{name}.md").write_text(section(name, entry, report.stat().st_size), encoding="utf-8")
+    _, report = hvil.load(run).report(episodes=EPISODES)
+    write_text(ENTRY_FILES / f"{name}.json", json_line(report.content))
+    write_text(ENTRY_FILES / f"{name}.md", section(name, entry, len(report.html)))
+
+
+def write_reports(target: Path) -> None:
+    """Write the page of every entry's report, for the site."""
+    target.mkdir(parents=True, exist_ok=True)
+    for path in sorted((HOME / ENTRY_FILES).glob("*.json")):
+        write_text(target / f"{path.stem}.html", page(read_json(path)))
 
 
 def section(name: str, entry: Entry, size: int) -> str:
@@ -119,8 +129,6 @@ def main(chosen: list[str]) -> None:
     if unknown:
         sys.exit(f"no entry {', '.join(unknown)}; there are {', '.join(ENTRIES)}")
     os.chdir(HOME)  # paths of runs are shown in reports, and should be those of the repository
-    for directory in (SECTIONS, REPORTS):
-        directory.mkdir(parents=True, exist_ok=True)
     for name in chosen or list(ENTRIES):
         make(name, ENTRIES[name])
 

@@ -3,7 +3,8 @@
 What is known of the run beside its learner comes as `RunFacts`; run directories are the business of `hvil.training`.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from hvil.analysis.episodes import record
 from hvil.analysis.explain import MOST_LINES, Explanation
@@ -33,13 +34,19 @@ grow long, and a long or unfaithful program says nothing to a reader. What is kn
 class Report(NamedTuple):
     """A finished page and what is in it."""
 
-    html: str
+    content: Mapping[str, Any]
+    """What the page shows, as JSON has it."""
     played: int
     successes: int
     episodes: int
     """How many of the played episodes are in the page."""
     program: bool
     """Whether the page has the text of the extracted program."""
+
+    @property
+    def html(self) -> str:
+        """The page."""
+        return page(self.content)
 
 
 def report_page(
@@ -67,7 +74,7 @@ def report_page(
     shown = affordable(shown, seen, STEP_BYTES)
     pictures = album(shown, task, traces, PICTURE_BYTES)
     return Report(
-        html=page(content(facts, recorded, shown, seen, pictures, on_traces=task is None, readable=readable)),
+        content=content(facts, recorded, shown, seen, pictures, on_traces=task is None, readable=readable),
         played=len(recorded),
         successes=int(recorded.success.sum()),
         episodes=len(shown),
