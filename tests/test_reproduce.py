@@ -90,6 +90,25 @@ def test_a_sweep_that_is_refused_leaves_the_records_alone(tmp_path, capsys):
     refused(["reproduce", str(other), "--out", str(out)], "holds the results of small; other needs another --out")
 
 
+def test_a_part_of_an_experiment_is_run_and_leaves_the_other_records_alone(tmp_path, capsys):
+    path, out = tmp_path / "small.toml", tmp_path / "out"
+    path.write_text(TABLE.replace("[2]", "[2, 3]"))
+    command = ["reproduce", str(path), "--out", str(out), "--workers", "1", "--json"]
+
+    def places() -> list[tuple[str, int]]:
+        lines = map(json.loads, (out / "records.jsonl").read_text().splitlines())
+        return [(line["model"], line["size"]) for line in lines]
+
+    assert main([*command, "--models", "LSTM", "--sizes", "3"]) == 0
+    assert places() == [("LSTM", 3)]
+    assert main([*command, "--models", "HVIL"]) == 0
+    assert places() == [("HVIL", 2), ("HVIL", 3), ("LSTM", 3)]
+    capsys.readouterr()
+    assert main([*command, "--panels", "F", "--models", "GRU"]) == 2
+    assert "has no 'GRU' among its models: HVIL, LSTM" in capsys.readouterr().err
+    assert places() == [("HVIL", 2), ("HVIL", 3), ("LSTM", 3)]
+
+
 def test_cells_that_failed_are_told_beside_the_results_of_the_others(tmp_path, capsys, monkeypatch):
     from hvil.experiments import reproduce
     from hvil.gate.engine.local import Failure

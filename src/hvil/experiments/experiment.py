@@ -104,6 +104,26 @@ class Position(NamedTuple):
     run: int
 
 
+class Part(NamedTuple):
+    """A part of an experiment, by its panels, models and sizes; an empty entry means all of them."""
+
+    panels: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+
+    def covers(self, position: Position) -> bool:
+        """Whether a position lies in this part."""
+        return (
+            (not self.panels or position.panel in self.panels)
+            and (not self.models or position.model in self.models)
+            and (not self.sizes or position.size in self.sizes)
+        )
+
+
+EVERYTHING = Part()
+"""All of an experiment."""
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One figure."""
@@ -254,6 +274,16 @@ class Experiment:
             contents=source.contents,
             validation=self.validation,
         )
+
+    def check_part(self, part: Part) -> None:
+        """Refuse a part that names what the experiment does not have."""
+        for kind, chosen in part._asdict().items():
+            there: Collection[Any] = getattr(self, kind)
+            for name in chosen:
+                if name not in there:
+                    raise InputError(
+                        f"experiment {self.name} has no {name!r} among its {kind}: {', '.join(map(str, there))}"
+                    )
 
     def to_mapping(self) -> dict[str, Any]:
         """The form of `experiment.json`, and of a TOML file."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hvil.experiments.engine.cells import check_record
 from hvil.experiments.engine.sweep import WORK, OnProgress, ignore_progress, read_store, run_missing, sweep_directory
-from hvil.experiments.experiment import Experiment
+from hvil.experiments.experiment import EVERYTHING, Experiment, Part
 from hvil.experiments.outcome.plots import draw
 from hvil.experiments.outcome.results import RECORDS, Results, check_same, collect, restore, write_results
 from hvil.experiments.outcome.tables import page
@@ -40,6 +40,7 @@ def run_experiment(
     *,
     preset: str | None = None,
     source: str = "",
+    part: Part = EVERYTHING,
     workers: int | None = None,
     engine: Engine = run_jobs,
     on_progress: OnProgress = ignore_progress,
@@ -51,11 +52,14 @@ def run_experiment(
         directory: where the records are read and written.
         preset: the name of the preset, for the results.
         source: the figure's name or the file, for the results.
+        part: what to run; the records of other cells stay as they are.
         workers: the number of processes, by default one for each processor.
         engine: who does the work.
         on_progress: called as the work advances.
     """
+    experiment.check_part(part)
     cells = experiment.cells()
+    wanted = [cell for position, cell in cells.items() if part.covers(position)]
     keys = {cell.key for cell in cells.values()}
     store = directory / "cells"
 
@@ -75,10 +79,10 @@ def run_experiment(
     with sweep_directory(list(cells.values()), directory):
         restore(directory / RECORDS, store)
         try:
-            swept = run_missing(list(cells.values()), directory, workers, progress, WORK, engine)
+            swept = run_missing(wanted, directory, workers, progress, WORK, engine)
         finally:  # the records of an interrupted sweep can be drawn, too
             write()
-    records = {key: check_record(record, f"the record {key}") for key, record in swept.records.items()}
+    records = {key: check_record(record, f"the record {key}") for key, record in read_store(store, keys).items()}
     return collect(experiment, cells, records, preset, source), swept.failures
 
 

@@ -23,6 +23,7 @@ SUMMARY = (
 EXAMPLES = [
     "hvil reproduce karel-data --preset quick",
     "hvil reproduce my_experiment.toml --workers 2 --out results/mine",
+    "hvil reproduce bubblesort --preset ours --models HVIL LSTM --sizes 30",
     "hvil reproduce bubblesort --preset paper --engine ray --ray-address 10.0.0.5:6379",
     "hvil reproduce --from-records results/bubblesort",
 ]
@@ -44,6 +45,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run an experiment that is a Python file (it can do anything), or one that names files elsewhere",
     )
+    for kind, example in (("panels", "'(a) p = 0.6'"), ("models", "HVIL LSTM"), ("sizes", "10 30")):
+        parser.add_argument(
+            f"--{kind}",
+            metavar="SIZE" if kind == "sizes" else "NAME",
+            nargs="+",
+            type=int if kind == "sizes" else str,
+            default=[],
+            help=f"run the cells with these {kind} only, such as {example}; other records stay",
+        )
     add_engine_flags(parser, "cells")
     parser.add_argument(
         "--out", metavar="DIR", help="where it all goes (default: results/NAME, or results/NAME-PRESET)"
@@ -57,8 +67,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     engine = engine_of(args)
     if args.from_records:
-        if args.experiment or args.preset:
-            raise InputError("--from-records draws what the records are of: name no figure and no preset")
+        if args.experiment or args.preset or args.panels or args.models or args.sizes:
+            raise InputError("--from-records draws what the records are of: name no figure, preset or part")
         return _show_records(args)
     if not args.experiment:
         raise InputError("name a figure or a file (see hvil reproduce --help)")
@@ -83,6 +93,7 @@ def _run_experiment(args: argparse.Namespace, engine: "Engine") -> dict[str, Any
     import sys
     from pathlib import Path
 
+    from hvil.experiments.experiment import Part
     from hvil.experiments.experiment_files import find_experiment
     from hvil.experiments.reproduce import run_experiment, show
     from hvil.gate.progress import sweep_progress
@@ -97,6 +108,7 @@ def _run_experiment(args: argparse.Namespace, engine: "Engine") -> dict[str, Any
             out,
             preset=preset,
             source=args.experiment,
+            part=Part(panels=tuple(args.panels), models=tuple(args.models), sizes=tuple(args.sizes)),
             workers=args.workers,
             engine=engine,
             on_progress=progress,
