@@ -13,6 +13,7 @@ from hub_server import TOKEN, HubServer, hub_server
 import hvil
 from hvil.cli.main import main
 from hvil.training.card import card
+from hvil.training.hub import push
 
 HOSTILE = "</script>`|\n# owned [x](javascript:0)"
 
@@ -76,6 +77,16 @@ def test_a_run_goes_to_the_hub_and_comes_back(
     assert (tmp_path / "theirs" / "model.safetensors").read_bytes() == (run / "model.safetensors").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["theirs"]
     assert hub.unknown == []
+
+
+def test_a_report_on_traces_of_ones_own_stays_here_unless_somebody_asks_for_it(hub: HubServer, tmp_path: Path) -> None:
+    traces = hvil.Traces.from_episodes([np.zeros((3, 1))] * 4, [np.array([0, 1])] * 4, ["a", "b"])
+    hvil.fit(traces, updates=1, hidden=4, context=4, batch_size=4, validation=0, patience=0, out=tmp_path / "own")
+    (tmp_path / "own" / "report.html").write_text("a report")
+    push(tmp_path / "own", "me/own")
+    assert "report.html" not in hub.repositories["me/own"]
+    push(tmp_path / "own", "me/own", report=True)
+    assert hub.repositories["me/own"]["report.html"] == b"a report"
 
 
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:

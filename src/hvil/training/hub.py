@@ -1,6 +1,7 @@
 """Runs on the Hub: `push` sends the files of a run, `pull` fetches them. It needs the extra `hub`.
 
-Traces are not sent: they may be private. What is fetched is opened as a run before it is kept; no pickle is read.
+Traces are not sent: they may be private; so the report, which shows some of them, is sent only if somebody asks for
+it, unless the traces are those of a task. What is fetched is opened as a run before it is kept; no pickle is read.
 """
 
 import os
@@ -22,13 +23,14 @@ FILES = (CONFIG, MODEL, METRICS, RECIPE, EVALUATION, EXPLANATION, REPORT, CARD)
 LONGEST_MESSAGE = 200
 
 
-def push(path: Path, repository: str, *, private: bool = False) -> str:
+def push(path: Path, repository: str, *, private: bool = False, report: bool = False) -> str:
     """Send a run, with its card, to a repository of the Hub, which is made if it is not there.
 
     Args:
         path: the run directory.
         repository: `owner/name`.
         private: make a new repository private.
+        report: send the report, too, if the run is one on traces of your own; it shows some of them.
 
     Returns:
         The address of the repository.
@@ -37,13 +39,15 @@ def push(path: Path, repository: str, *, private: bool = False) -> str:
         InputError: no run is there, the extra is missing, or the Hub refuses.
     """
     hub = _hub()
-    write_card(load(path))
+    run = load(path)
+    write_card(run)
+    left_out = () if report or run.config.task else (REPORT,)
     try:
         address = hub.create_repo(repository, private=private, exist_ok=True)
         hub.upload_folder(
             repo_id=repository,
             folder_path=str(path),
-            allow_patterns=list(FILES),
+            allow_patterns=[name for name in FILES if name not in left_out],
             commit_message="A run of hvil",
         )
     except Exception as error:
