@@ -52,29 +52,38 @@ LINE_SECONDS = 60.0
 
 
 @contextmanager
-def sweep_progress(label: str) -> Iterator[Callable[[float, int, int], None]]:
-    """Yield a function to call with the share of a sweep's work that is done, and with how many of how many cells are.
+def share_progress(label: str) -> Iterator[Callable[..., None]]:
+    """Yield a function to call with the share of the work that is done, and perhaps with words for it.
 
-    At a terminal it shows a bar with the time left. Elsewhere it writes a line a minute, because a sweep runs for hours
-    and a log is all that people see of it.
+    At a terminal it shows a bar with the time left. Elsewhere it writes a line a minute, because a log is then all that
+    people see. If the words say what is done, they stand in the line; the time left is told once `certain` is true.
     """
     if sys.stderr.isatty():
         with progress_bar(label, 1000) as bar:
-            yield lambda share, done, total: bar(round(1000 * share))
+            yield lambda share, words="", certain=True: bar(round(1000 * share))
         return
     started = last = time.monotonic()
 
-    def line(share: float, done: int, total: int) -> None:
+    def line(share: float, words: str = "", certain: bool = True) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last >= LINE_SECONDS and share > 0:
             last = now
             left = (now - started) * (1 - share) / share
-            # Before the first cell ends, the time left would be a guess: say how far the work is instead.
-            state = f"about {_duration(left)} left" if done else f"{share:.0%} of the work done"
-            print(f"{label}: {done} of {total} cells, {state}", file=sys.stderr, flush=True)
+            state = f"about {_duration(left)} left" if certain else f"{share:.0%} of the work done"
+            print(f"{label}: {words or f'{share:.0%} of the work done'}, {state}", file=sys.stderr, flush=True)
 
     yield line
+
+
+@contextmanager
+def sweep_progress(label: str) -> Iterator[Callable[[float, int, int], None]]:
+    """Yield a function to call with the share of a sweep's work that is done, and with how many of how many cells are.
+
+    Before the first cell ends, the time left would be a guess, so it is not told.
+    """
+    with share_progress(label) as progress:
+        yield lambda share, done, total: progress(share, f"{done} of {total} cells", certain=done > 0)
 
 
 def _duration(seconds: float) -> str:

@@ -23,7 +23,7 @@ from hvil.machine.arrays import check_annotations
 from hvil.training.checkpoints import Checkpoints
 from hvil.training.loggers import logger
 from hvil.training.loop import Hooks, Observer, alone_in_process, find_device, seeded, train
-from hvil.training.observers import MetricsFile, ProgressBar
+from hvil.training.observers import MetricsFile, shown_progress
 from hvil.training.plan import Plan
 from hvil.training.run import Run, fingerprint, read_config, store_data
 from hvil.training.run_files import CONFIG, METRICS, MODEL
@@ -56,7 +56,7 @@ def carry_out(
         out: the run directory; None keeps the run in memory.
         resume: go on with the run in `out`.
         log: who else gets the numbers: a name of `LOGGERS`.
-        progress: show a progress bar.
+        progress: show how far the training is, on standard error.
         observers: who else watches.
         until: pause after this update.
         keep_data: store traces that came from Python in the directory.
@@ -74,7 +74,7 @@ def carry_out(
     if log is not None and out is not None:
         watching.append(logger(log, out, config))
     if progress:
-        watching.append(ProgressBar(f"{config.learner} on {config.task or 'traces'}"))
+        watching.append(shown_progress(f"{config.learner} on {config.task or 'traces'}"))
     training = data.training if config.model.uses_annotations else replace(data.training, annotations=None)
     identity = {"configuration": config.digest, "data": fingerprint(training)}
     with ExitStack() as held:
@@ -97,7 +97,7 @@ def carry_out(
             until=until,
             stream=None if data.stream is None else _Checked(data.stream, config),
         )
-        if isinstance(learner, Finishes) and (until is None or trained.updates >= config.training.updates):
+        if isinstance(learner, Finishes) and (until is None or until >= config.training.updates):
             learner.finish(data.training[:MEASURED])
         if out is not None:  # also if there was no update, and so no checkpoint
             save_weights(out / MODEL, learner, trained.updates)

@@ -5,7 +5,7 @@ The parts are `prepare` (source to data and plan) and `restarts.train_plan` (dat
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,20 +96,23 @@ def prepare(
 def fit_baselines(
     run: Run, given: Mapping[str, Any], *, resume: bool = False, progress: bool = False
 ) -> dict[str, Run]:
-    """Train the baselines on the traces of a run, with its training settings, into its directory.
+    """Train the baselines on the traces of a run, each with the settings that the plan suggests for it.
 
     Args:
-        run: the run that they are compared with.
+        run: the run that they are compared with; they have its seed, and train where it was trained.
         given: settings that the user gave; each baseline takes those that it has.
         resume: go on with baselines that were begun.
-        progress: show a progress bar.
+        progress: show how far the training is, on standard error.
     """
     runs = {}
+    training = run.config.training
+    shared = {"network": run.config.model.network, "seed": training.seed, "device": training.device, "restarts": 1}
     for name in BASELINES:
-        names = setting_names(LEARNERS[name])
-        settings = {key: value for key, value in given.items() if key in names}
-        settings |= asdict(run.config.training) | {"model": name, "network": run.config.model.network, "restarts": 1}
-        plan = make_plan(run.data, settings, run.config.graph, data_settings=run.config.data)
+        names = setting_names(LEARNERS[name], TrainingSettings)
+        settings = {key: value for key, value in given.items() if key in names} | shared | {"model": name}
         out = None if run.path is None else run.path / name
-        runs[name] = carry_out(plan, run.data, out, resume=resume and out is not None, progress=progress)
+        goes_on = resume and out is not None
+        earlier = earlier_config(out) if goes_on else None
+        plan = make_plan(run.data, settings, run.config.graph, data_settings=run.config.data, earlier=earlier)
+        runs[name] = carry_out(plan, run.data, out, resume=goes_on, progress=progress)
     return runs

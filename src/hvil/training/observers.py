@@ -178,6 +178,6 @@ class ProgressLines:
         """Nothing is left to say."""
 
 
-def on_terminal() -> bool:
-    """Whether a person watches standard error."""
-    return sys.stderr.isatty()
+def shown_progress(label: str) -> ProgressBar | ProgressLines:
+    """A bar if a person watches standard error, else a line now and then."""
+    return ProgressBar(label) if sys.stderr.isatty() else ProgressLines(label)

@@ -14,7 +14,7 @@ from hvil.data.inputs import Inputs, is_image, may_be_image, suitable_inputs
 from hvil.data.segments import ROOT
 from hvil.data.settings import DataSettings
 from hvil.data.sources import Data, Source, address, names_task, task_from_source
-from hvil.data.tasks import Task
+from hvil.data.tasks import STRUCTURE_SEARCH, Task
 from hvil.data.traces import Annotations, Traces
 from hvil.gate.errors import InputError
 from hvil.gate.settings import from_mapping, setting_names
@@ -23,6 +23,7 @@ from hvil.learners.config import Config
 from hvil.learners.settings import (
     OWN_EVALUATIONS,
     OWN_PATIENCE,
+    OWN_SEARCH_UPDATES,
     OWN_UPDATES,
     HvilSettings,
     LearnerSettings,
@@ -46,6 +47,8 @@ MANY_TRACES = 2_000
 MOST_CALLEES = 5
 """The most callees of a procedure, as in the paper's Karel experiments."""
 
+SEARCHES = "finds the structure of programs on the development sets (docs/training.md)"
+"""The reason for the settings of a search for structure."""
 AS_BEGUN = "as the run began"
 """The reason for a setting of a run that is resumed."""
 
@@ -201,25 +204,45 @@ def task_defaults(task: Task, learner: str) -> dict[str, Any]:
     return {name: value for name, value in suggested.items() if name in names}
 
 
-def own_schedule(given: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
-    """How long to train on traces of one's own, and when to look: each setting's value and the reason for it."""
-    interval = max(1, int(given.get("updates", OWN_UPDATES)) // OWN_EVALUATIONS)
-    return {
-        "updates": (OWN_UPDATES, "enough for a few hundred traces; early stopping usually ends the training sooner"),
+def own_schedule(given: Mapping[str, Any], search: bool = False) -> dict[str, tuple[Any, str]]:
+    """How long to train on traces of one's own, and when to look: each setting's value and the reason for it.
+
+    Args:
+        given: the settings that the user gave.
+        search: whether HVIL searches for structure.
+    """
+    updates = OWN_SEARCH_UPDATES if search else OWN_UPDATES
+    interval = max(1, int(given.get("updates", updates)) // OWN_EVALUATIONS)
+    enough = "as many as the search needs on the development sets" if search else "enough for a few hundred traces"
+    schedule = {
+        "updates": (updates, f"{enough}; early stopping may end the training sooner"),
         "evaluate_every": (interval, f"{OWN_EVALUATIONS} evaluations in all"),
         "entropy_decay_interval": (interval, f"the entropy weight falls {OWN_EVALUATIONS} times in all"),
     }
+    if not search:
+        return schedule
+    price = (0.0, "a log may need no hierarchy, and a price would ask for one")
+    return schedule | {name: (value, SEARCHES) for name, value in STRUCTURE_SEARCH.items()} | {"length_price": price}
 
 
-def own_data_defaults(data: Data, given: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
-    """What traces of one's own suggest: each setting's value and the reason for it."""
-    choices = own_schedule(given)
+def own_data_defaults(data: Data, given: Mapping[str, Any], learner: str) -> dict[str, tuple[Any, str]]:
+    """What traces of one's own suggest for a learner: each setting's value and the reason for it."""
     annotations = data.training.annotations
-    if annotations is not None and annotations.known.any():
+    annotated = annotations is not None and bool(annotations.known.any())
+    suits = learner == HvilSettings.learner and not annotated and data.stream is None
+    choices = own_schedule(given, suits and can_search(data.training, given))
+    if annotated:
         choices["annotations"] = ("use", "the traces come with a call structure")
     if data.validation is not None:
         choices["patience"] = (OWN_PATIENCE, "there are held-out traces to stop early by")
-    return choices
+    names = setting_names(LEARNERS[learner], TrainingSettings)
+    return {name: choice for name, choice in choices.items() if name in names}
+
+
+def can_search(traces: Traces, given: Mapping[str, Any]) -> bool:
+    """Whether HVIL's search for structure suits traces of one's own: it needs discrete actions and no pictures."""
+    pictures = str(given.get("pictures", DataSettings.pictures))
+    return traces.vectors is None and not is_image(traces, pictures) and given.get("network", "mlp") == "mlp"
 
 
 class GraphChoice(NamedTuple):
@@ -280,7 +303,6 @@ def _suggestions(
     defaults: Literal["suggested", "fields"],
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Values for settings of learner and training, to take where the user gave none, and the reasons for them."""
-    names = setting_names(LEARNERS[learner], TrainingSettings)
     if earlier is not None and earlier.learner == learner:
         values = asdict(earlier.model) | asdict(earlier.training)
         return values, dict.fromkeys(values, AS_BEGUN)
@@ -290,15 +312,20 @@ def _suggestions(
         fitted = _fitted_search(values, data.training, given)
         values |= {name: value for name, (value, _) in fitted.items()}
         return values, reasons | {name: reason for name, (_, reason) in fitted.items()}
-    choices = {name: choice for name, choice in own_data_defaults(data, given).items() if name in names}
+    choices = own_data_defaults(data, given, learner)
+    choices |= _fitted_search({name: value for name, (value, _) in choices.items()}, data.training, given)
     return {name: value for name, (value, _) in choices.items()}, {name: why for name, (_, why) in choices.items()}
 
 
 def _fitted_search(values: Mapping[str, Any], traces: Traces, given: Mapping[str, Any]) -> dict[str, tuple[int, str]]:
     """What a task suggests for the search of a structure and does not fit here: other values, and the reasons."""
+    no_search = {name: none for name, none in (("exact_start", 0), ("restarts", 1)) if name in values}
     if given.get("annotations") == "use":
         reason = "the call structure is given, so there is nothing to search for"
-        return {name: (none, reason) for name, none in (("exact_start", 0), ("restarts", 1)) if name in values}
+        return {name: (none, reason) for name, none in no_search.items()}
+    if "updates" in given and int(given["updates"]) <= values.get("exact_start", 0):
+        reason = f"{given['updates']} updates are too few for a search"
+        return {name: (none, reason) for name, none in no_search.items()}
     if not {**values, **given}.get("exact_start"):
         return {}
     longest = int({"exact_length": HvilSettings.exact_length, **values, **given}["exact_length"])

@@ -25,7 +25,7 @@ from hvil.gate.border import given_directory, has_file
 from hvil.gate.engine.local import Engine, Job, run_jobs
 from hvil.gate.errors import InputError
 from hvil.gate.files import read_json, write_json
-from hvil.gate.progress import progress_bar
+from hvil.gate.progress import share_progress
 from hvil.gate.settings import from_mapping
 from hvil.learners.config import Config
 from hvil.learners.learner import JudgesItself
@@ -113,8 +113,8 @@ def train_plan(
         out: the run directory; None keeps the run in memory.
         resume: go on with the run, or the search, in `out`.
         log: who else gets the numbers, a name of `LOGGERS`; not with restarts.
-        progress: show a progress bar.
-        observers: who else watches a single run.
+        progress: show how far the training is, on standard error.
+        observers: who else watches a single run; of restarts they learn that they begin, and that they have ended.
         workers: how many restarts run at a time; by default one for each processor.
         engine: who runs restarts. Those of a cluster need the directory on a file system that its machines share.
     """
@@ -132,7 +132,7 @@ def train_plan(
         raise InputError("resuming needs a run directory: name one with out")
     with (
         tempfile.TemporaryDirectory(prefix="hvil-") if out is None else nullcontext() as scratch,
-        progress_bar(f"{restarts} restarts", 1000) if progress else nullcontext(lambda done: None) as bar,
+        share_progress(f"{restarts} restarts") if progress else nullcontext(lambda share: None) as on_progress,
     ):
         path = out if out is not None else Path(scratch or "") / "run"
         run = fit_restarts(
@@ -141,7 +141,8 @@ def train_plan(
             path,
             workers=workers,
             resume=resume,
-            on_progress=lambda share: bar(round(1000 * share)),
+            on_progress=on_progress,
+            observers=observers,
             engine=engine,
         )
         if out is None:
@@ -165,6 +166,7 @@ def fit_restarts(
     workers: int | None = None,
     resume: bool = False,
     on_progress: Callable[[float], None] = lambda share: None,
+    observers: Sequence[Observer] = (),
     engine: Engine = run_jobs,
 ) -> Run:
     """Train the restarts of a plan and keep the best one as the run in `out`; all are recorded beside it.
@@ -176,6 +178,7 @@ def fit_restarts(
         workers: how many run at a time; by default one for each processor.
         resume: go on with the search in `out`.
         on_progress: called with the share of the work that is done.
+        observers: learn that the search begins and ends.
         engine: who runs them.
 
     Raises:
@@ -187,7 +190,12 @@ def fit_restarts(
     if not resume or not out.exists():
         make_run_directory(out)
     with locked_run(given_directory(out)):
-        return _search(plan, data, out, workers, on_progress, engine)
+        for observer in observers:
+            observer.begin(0, plan.config.training.updates)
+        run = _search(plan, data, out, workers, on_progress, engine)
+        for observer in observers:
+            observer.end()
+        return run
 
 
 def _search(

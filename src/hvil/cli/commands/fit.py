@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from hvil.training.execution import earlier_config, refuse_existing
     from hvil.training.fit import BASELINES, prepare
     from hvil.training.loop import intervals
-    from hvil.training.observers import Announcement, ProgressLines, on_terminal
+    from hvil.training.observers import Announcement
     from hvil.training.plan import refuse_unknown
     from hvil.training.restarts import train_plan
     from hvil.training.watching import watching
@@ -125,10 +125,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.plan:
         return _show_plan(prepared, args.json)
     own_data = data.task is None
-    config, progress = plan.config, on_terminal()
+    config = plan.config
     announcement: list[Observer] = [Announcement(plan.lines(data))] if own_data and not args.json else []
-    if not progress:
-        announcement.append(ProgressLines(f"{config.learner} on {short_name(args.source)}"))
     with watching(out, args.port) if args.watch else nullcontext() as address:
         if address is not None:
             print(f"watch it at {address}", file=sys.stderr, flush=True)
@@ -138,7 +136,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             out,
             resume=args.resume,
             log=args.log,
-            progress=progress,
+            progress=True,
             observers=announcement,
             workers=args.workers,
             engine=engine,
@@ -151,7 +149,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         print(f"stopped early after {trained.updates} updates; the weights of update {best} are kept")
     result = finish(trained, data.test, args.json) | {"call_graph": plan.reasons.get("call_graph")}
     if with_baselines:
-        result["baselines"] = _compare(trained, given | given_for_baselines, args.resume, progress, args.json)
+        result["baselines"] = _compare(trained, given | given_for_baselines, args.resume, args.json)
     if own_data:
         path, _ = trained.report()
         print(f"report: {path}", file=sys.stderr)  # standard output is for the results
@@ -233,7 +231,7 @@ def _show_plan(prepared: "Prepared", quiet: bool) -> dict[str, Any]:
     return {"settings": settings, "reasons": dict(plan.reasons)}
 
 
-def _compare(trained: "Run", given: dict[str, Any], resume: bool, progress: bool, quiet: bool) -> dict[str, Any]:
+def _compare(trained: "Run", given: dict[str, Any], resume: bool, quiet: bool) -> dict[str, Any]:
     """Train the baselines on the same traces, into the run's directory, and show them beside the run."""
     from rich.table import Table
 
@@ -243,7 +241,7 @@ def _compare(trained: "Run", given: dict[str, Any], resume: bool, progress: bool
     from hvil.training.fit import fit_baselines
     from hvil.training.run_files import BASELINES as BASELINES_FILE
 
-    runs = {trained.config.learner: trained, **fit_baselines(trained, given, resume=resume, progress=progress)}
+    runs = {trained.config.learner: trained, **fit_baselines(trained, given, resume=resume, progress=True)}
     test, kind = (trained.data.test, "test") if trained.data.test else (trained.data.training, "training")
     table = Table(
         "policy",

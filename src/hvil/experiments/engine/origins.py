@@ -13,8 +13,8 @@ from hvil.data.tasks import find_task
 from hvil.gate.errors import InputError
 from hvil.gate.settings import setting_names
 from hvil.learners import LEARNERS
-from hvil.learners.settings import TrainingSettings
-from hvil.training.plan import own_schedule, task_defaults
+from hvil.learners.settings import HvilSettings, TrainingSettings
+from hvil.training.plan import can_search, own_schedule, task_defaults
 
 
 class Origin(NamedTuple):
@@ -60,4 +60,5 @@ def suggested(source: str, learner: str, given: Mapping[str, Any]) -> dict[str, 
     if names_task(source):
         return task_defaults(find_task(source), learner)
     names = setting_names(LEARNERS[learner], TrainingSettings)
-    return {name: value for name, (value, _) in own_schedule(given).items() if name in names}
+    search = learner == HvilSettings.learner and can_search(traces_from(source, DataSettings()), given)
+    return {name: value for name, (value, _) in own_schedule(given, search).items() if name in names}
