@@ -91,6 +91,11 @@ class Plan:
                 f"at most {settings.updates} updates; evaluates every {intervals(settings).evaluation}, and stops when "
                 f"the held-out likelihood has not improved {settings.patience} times in a row"
             )
+        if settings.restarts > 1:
+            lines.append(
+                f"starts {settings.restarts} times, and keeps what describes the training traces best; --restarts 1 "
+                "starts once"
+            )
         return lines
 
 
