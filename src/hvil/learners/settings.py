@@ -205,7 +205,9 @@ class BaselineSettings(LearnerSettings):
     """The settings of policies with a memory of another kind, trained by maximum likelihood: −Σ_t log p(a_t | o_≤t)."""
 
     units: int = setting(64, "units of the memory and of the MLPs around it", low=1, high=65536)
-    last_action: bool = setting(True, "the policy also sees the action before")
+    last_action: bool = setting(
+        True, "the policy also sees the action before (on a task the lstm does not, as in the paper)"
+    )
     action_noise: float = setting(
         0.05, "smallest deviation of a continuous action from its mean, in units of its deviation in the data", low=1e-6
     )

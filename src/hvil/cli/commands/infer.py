@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--segments",
         metavar="FILE",
-        help="also write one row a segment, to FILE.parquet or FILE.csv: trace, start, end",
+        help="also write one row a segment, to FILE.parquet or FILE.csv: trace, segment, start, end, procedure, depth",
     )
     parser.add_argument("--samples", action="store_true", help="draw the structure instead of the most likely steps")
     parser.add_argument("--exact", action="store_true", help="from the exact posterior (short traces), not the learned")
