@@ -41,6 +41,8 @@ START_LENGTH = 120
 
 FEW_TRACES = 50
 """Below this many traces of one's own, a procedure gets at most three callees: there is little data for each."""
+VECTOR_START = 250
+"""Updates of the exact start on continuous actions of one's own, as many as there are before the first evaluation."""
 MANY_TRACES = 2_000
 """From this many traces of one's own on, the call graph has three levels instead of two."""
 MOST_CALLEES = 5
@@ -215,10 +217,34 @@ def own_data_defaults(data: Data, given: Mapping[str, Any]) -> dict[str, tuple[A
     """What traces of one's own suggest: each setting's value and the reason for it."""
     choices = own_schedule(given)
     annotations = data.training.annotations
-    if annotations is not None and annotations.known.any():
+    annotated = annotations is not None and bool(annotations.known.any())
+    if annotated:
         choices["annotations"] = ("use", "the traces come with a call structure")
+    if data.training.vectors is not None and not (annotated and given.get("annotations", "use") == "use"):
+        choices |= _vector_defaults(data, given)
     if data.validation is not None:
         choices["patience"] = (OWN_PATIENCE, "there are held-out traces to stop early by")
+    return choices
+
+
+def _vector_defaults(data: Data, given: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
+    """What continuous actions suggest to learners of procedures, whose first laws are fitted to the traces."""
+    if given.get("model", HvilSettings.learner) not in ("hvil", "exact"):
+        return {}
+    one = "with laws that fit from the start, one structure a trace is wanted, not many with needless returns"
+    choices: dict[str, tuple[Any, str]] = {
+        "entropy_weight": (0.0, one),
+        "entropy_final": (-0.5, one),
+        "entropy_decay": (0.0, "the entropy weight has its last value from the second update on"),
+        "entropy_decay_interval": (1, "the entropy weight has its last value from the second update on"),
+        "frame_inputs": ("last", "a law acts until what it sees tells it to return, not for a number of steps"),
+        "learning_rate": (0.01, "the first laws fit, and what is left to learn is when they take turns"),
+        "average": (0.99, "it makes up for the high learning rate"),
+    }
+    lengths = np.sort(data.training.lengths)
+    longest = int(given.get("exact_length", HvilSettings.exact_length))
+    if data.stream is None and np.searchsorted(lengths, longest, side="right") >= START_TRACES:
+        choices["exact_start"] = (VECTOR_START, f"there are traces of at most {longest} actions to learn turns from")
     return choices
 
 
