@@ -171,9 +171,14 @@ PROCEDURES: dict[str, Any] = {
     "samples": 2,
     "baseline": "leave-one-out",
 }
-BASELINES: dict[str, dict[str, Any]] = {
-    name: {"updates": 1000, "batch_size": 20, "learning_rate": 0.003} for name in LEARNERS[1:]
-}
+
+
+def _baselines(updates: int, learning_rate: float) -> dict[str, dict[str, Any]]:
+    """The settings of the other learners."""
+    settings = {"updates": updates, "batch_size": 20, "learning_rate": learning_rate}
+    return {name: dict(settings) for name in LEARNERS[1:]}
+
+
 TASKS = {
     "waypoints": Task(
         WayPoints,
@@ -181,7 +186,7 @@ TASKS = {
         1.0,
         60,
         (tuple(f"{kind}{number}" for number in (1, 2, 3) for kind in ("x", "y", "range")), ("vx", "vy")),
-        {"hvil": PROCEDURES, **BASELINES},
+        {"hvil": PROCEDURES, **_baselines(1500, 0.001)},
     ),
     "pendulum": Task(
         SwingUp,
@@ -189,7 +194,7 @@ TASKS = {
         1.0,
         60,
         (("cosine", "sine", "speed"), ("torque",)),
-        {"hvil": PROCEDURES, **BASELINES},
+        {"hvil": PROCEDURES, **_baselines(1000, 0.003)},
     ),
 }
 GRAPH = {

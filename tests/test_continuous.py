@@ -154,6 +154,31 @@ def run() -> hvil.Run:
     )
 
 
+class TestExample:
+    @pytest.mark.parametrize("name", ["waypoints", "pendulum"])
+    def test_scripts_succeed_and_what_they_see_does_not_give_their_phase_away(self, name: str) -> None:
+        module = example("continuous")
+        task = module.TASKS[name]
+
+        class Demonstrator:
+            def reset(self, count: int) -> None:
+                self.scripts = [task.script() for _ in range(count)]
+
+            def act(self, observations: np.ndarray) -> np.ndarray:
+                chosen = [script.act(seen) for script, seen in zip(self.scripts, observations, strict=True)]
+                still = np.full(task.environment().action_space.shape, np.nan)
+                return np.array([still if one is None else one[1] for one in chosen])
+
+        assert module.success(Demonstrator(), task, 30, seed=0) == 1.0
+        traces = module.collect(task, 20, seed=0)
+        reactive = 0
+        for trace in traces:
+            phases = trace.annotations.stacks[:, 1] - 1
+            fresh = [task.script().act(seen) for seen in trace.observations[:-1]]
+            reactive += all(one is not None and one[0] == phase for one, phase in zip(fresh, phases, strict=True))
+        assert reactive < len(traces), "a script without memory would do the same"
+
+
 class TestPlan:
     def test_procedures_that_act_begin_with_an_exact_start_and_no_entropy(self) -> None:
         plan = make_plan(Data(training=scripted(), test=None, task=None), {})
