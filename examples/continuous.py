@@ -3,8 +3,10 @@
 Two data sets, each written as a Minari data set and read back:
 
 * `waypoints`: a point mass visits three way-points in order. The observation does not say which of them comes next.
-* `pendulum`: Gymnasium's Pendulum-v1. The script pumps to the right and to the left until the pendulum is up, then
-  balances it by a linear law. Each of its actions lasts two steps of the simulator.
+  The script comes closer to a way-point than it has to before it turns to the next one, or ends.
+* `pendulum`: Gymnasium's Pendulum-v1 with a gravity of 3. The script pushes to the left and to the right, with the
+  motion, until the pendulum is nearly up, and from then on balances it by a linear law, also if it overshoots. Each
+  action lasts three steps of the simulator.
 
 The script of each task has phases. Nobody is told them: they are annotated in the test traces alone, where the
 segments that a learner infers are compared with them. Success is measured in roll-outs.
@@ -41,14 +43,14 @@ TEST, ROLLOUTS = 100, 100
 class WayPoints(gymnasium.Env[Any, Any]):
     """A point in the plane and three way-points; the action is its velocity.
 
-    Observation: the vectors from the point to each way-point. An episode ends well when all of them have been reached,
-    in order.
+    Observation: the vector from the point to each way-point, and its length, as a range sensor measures it. Success
+    is to have reached all of them, in order; who acts decides when to end.
     """
 
-    RADIUS, LIMIT, POINTS, GAIN, DT = 0.15, 80, 3, 3.0, 0.1
+    RADIUS, LIMIT, POINTS, GAIN, DT = 0.2, 80, 3, 3.0, 0.1
 
     def __init__(self) -> None:
-        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2 * self.POINTS,), np.float32)
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (3 * self.POINTS,), np.float32)
         self.action_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
@@ -63,41 +65,45 @@ class WayPoints(gymnasium.Env[Any, Any]):
         return self._observation(), {}
 
     def _observation(self) -> np.ndarray:
-        return (self.targets - self.place).astype(np.float32).ravel()
+        ways = self.targets - self.place
+        return np.insert(ways, 2, np.linalg.norm(ways, axis=1), axis=1).astype(np.float32).ravel()
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Move; a way-point counts if those before it were reached."""
         self.place = self.place + self.DT * np.asarray(action, dtype=np.float64)
-        if np.linalg.norm(self.targets[self.reached] - self.place) < self.RADIUS:
+        if self.reached < self.POINTS and np.linalg.norm(self.targets[self.reached] - self.place) < self.RADIUS:
             self.reached += 1
         self.time += 1
-        done = self.reached == self.POINTS
-        return self._observation(), float(done), done, self.time >= self.LIMIT, {"success": done}
+        success = self.reached == self.POINTS
+        return self._observation(), float(success), False, self.time >= self.LIMIT, {"success": success}
 
 
 class WayPointScript:
-    """Head for the next way-point, at a speed that is proportional to the distance."""
+    """Head for the next way-point, at a speed that is proportional to the distance, until close to it."""
 
+    CLOSE = 0.1
     phases = tuple(f"reach_{number}" for number in range(1, WayPoints.POINTS + 1))
 
     def __init__(self) -> None:
         self.phase = 0
 
-    def act(self, observation: np.ndarray) -> tuple[int, np.ndarray]:
-        """The phase, and the action without noise."""
-        ways = observation.reshape(-1, 2)
-        if np.linalg.norm(ways[self.phase]) < WayPoints.RADIUS:
+    def act(self, observation: np.ndarray) -> tuple[int, np.ndarray] | None:
+        """The phase, and the action without noise; None at the end."""
+        ways = observation.reshape(-1, 3)
+        if ways[self.phase, 2] < self.CLOSE:
             self.phase += 1
-        return self.phase, WayPoints.GAIN * ways[self.phase]
+        if self.phase == len(self.phases):
+            return None
+        return self.phase, WayPoints.GAIN * ways[self.phase, :2]
 
 
 class SwingUp(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Gymnasium's pendulum; an action lasts two steps; an episode ends well when it has been upright for 10 actions."""
+    """Gymnasium's pendulum; an action lasts three steps; an episode ends when it has been upright for 5 actions."""
 
-    LIMIT, HOLD = 100, 10
+    LIMIT, HOLD, GRAVITY = 60, 5, 3.0
 
     def __init__(self) -> None:
-        super().__init__(gymnasium.make("Pendulum-v1").unwrapped)
+        super().__init__(gymnasium.make("Pendulum-v1", g=self.GRAVITY).unwrapped)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
         """Begin near the lowest point, nearly at rest."""
@@ -108,8 +114,8 @@ class SwingUp(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.env._get_obs(), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Two steps of the simulator."""
-        for _ in range(2):
+        """Three steps of the simulator."""
+        for _ in range(3):
             observation, *_ = self.env.step(np.asarray(action, dtype=np.float64))
         cosine, _, speed = observation
         self.up = self.up + 1 if cosine > 0.95 and abs(speed) < 1 else 0
@@ -126,13 +132,13 @@ class SwingUpScript:
     def __init__(self) -> None:
         self.balancing = False
 
-    def act(self, observation: np.ndarray) -> tuple[int, np.ndarray]:
+    def act(self, observation: np.ndarray) -> tuple[int, np.ndarray] | None:
         """The phase, and the action without noise."""
         cosine, sine, speed = (float(number) for number in observation)
-        self.balancing = self.balancing or (cosine > 0.9 and abs(speed) < 2.5)
+        self.balancing = self.balancing or cosine > 0.8
         if self.balancing:
             return 2, np.array([-8 * sine - 2 * speed])
-        return (1, np.array([1.2])) if speed > 0 else (0, np.array([-1.2]))
+        return (1, np.array([0.9])) if speed > 0 else (0, np.array([-0.9]))
 
 
 class Task(NamedTuple):
@@ -149,27 +155,38 @@ class Task(NamedTuple):
     """Of each learner."""
 
 
-COMMON: dict[str, Any] = {"updates": 1500, "batch_size": 20, "learning_rate": 0.003, "evaluate_every": 1500}
 PROCEDURES: dict[str, Any] = {
-    **COMMON,
+    "updates": 200,
+    "batch_size": 20,
+    "learning_rate": 0.01,
     "hidden": 32,
     "frame_inputs": "last",
-    "exact_start": 500,
+    "exact_start": 200,
     "exact_length": 100,
-    "entropy_weight": 0.3,
-    "entropy_decay_interval": 100,
+    "entropy_weight": 0.0,
+    "entropy_final": -0.5,
+    "entropy_decay": 0.0,
+    "entropy_decay_interval": 1,
+    "average": 0.95,
     "samples": 2,
     "baseline": "leave-one-out",
 }
-BASELINES: dict[str, dict[str, Any]] = {name: dict(COMMON) for name in LEARNERS[1:]}
+
+
+def _baselines(updates: int, learning_rate: float) -> dict[str, dict[str, Any]]:
+    """The settings of the other learners."""
+    settings = {"updates": updates, "batch_size": 20, "learning_rate": learning_rate}
+    return {name: dict(settings) for name in LEARNERS[1:]}
+
+
 TASKS = {
     "waypoints": Task(
         WayPoints,
         WayPointScript,
         1.0,
         60,
-        (("x1", "y1", "x2", "y2", "x3", "y3"), ("vx", "vy")),
-        {"hvil": PROCEDURES, **BASELINES},
+        (tuple(f"{kind}{number}" for number in (1, 2, 3) for kind in ("x", "y", "range")), ("vx", "vy")),
+        {"hvil": PROCEDURES, **_baselines(1500, 0.001)},
     ),
     "pendulum": Task(
         SwingUp,
@@ -177,7 +194,7 @@ TASKS = {
         1.0,
         60,
         (("cosine", "sine", "speed"), ("torque",)),
-        {"hvil": PROCEDURES, **BASELINES},
+        {"hvil": PROCEDURES, **_baselines(1000, 0.003)},
     ),
 }
 GRAPH = {
@@ -199,15 +216,15 @@ def collect(task: Task, count: int, seed: int) -> hvil.Traces:
     while len(actions) < count:
         observation, _ = environment.reset(seed=int(rng.integers(2**31)))
         script, saw, did, was = task.script(), [observation], [], []
-        done = truncated = False
-        while not (done or truncated):
-            phase, action = script.act(observation)
+        terminated = truncated = False
+        while not (terminated or truncated) and (chosen := script.act(observation)) is not None:
+            phase, action = chosen
             action = action + NOISE * task.largest * rng.standard_normal(action.shape)
-            observation, _, done, truncated, _ = environment.step(action)
+            observation, _, terminated, truncated, information = environment.step(action)
             saw.append(observation)
             did.append(action)
             was.append(phase)
-        if done:  # a demonstration shows how it is done
+        if information["success"]:  # a demonstration shows how it is done
             observations.append(np.array(saw, dtype=np.float32))
             actions.append(np.array(did, dtype=np.float32))
             phases += was
@@ -233,7 +250,8 @@ def success(policy: Any, task: Task, count: int, seed: int) -> float:
     while not over.all():
         actions = np.nan_to_num(policy.act(seen))
         for i in np.flatnonzero(~over):
-            seen[i], _, won[i], truncated, _ = environments[i].step(actions[i])
+            seen[i], _, _, truncated, information = environments[i].step(actions[i])
+            won[i] = information["success"]
             over[i] = won[i] or truncated
     return float(won.mean())
 

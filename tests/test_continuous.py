@@ -19,8 +19,9 @@ from hvil.analysis.explain.explanation import Explanation
 from hvil.cli.main import main
 from hvil.data.formats.recognition import Columns
 from hvil.data.formats.tables import traces_from_table
+from hvil.data.segments import segment_annotations
 from hvil.data.settings import DataSettings
-from hvil.data.sources import traces_from
+from hvil.data.sources import Data, traces_from
 from hvil.data.traces import ACT, Traces, concatenate
 from hvil.gate.errors import InputError
 from hvil.learners import LEARNERS
@@ -29,6 +30,7 @@ from hvil.learners.exact_learner import ExactLearner
 from hvil.learners.registry import build
 from hvil.learners.settings import ExactSettings
 from hvil.training.inspection import inspect
+from hvil.training.plan import make_plan
 
 
 def example(name: str) -> ModuleType:
@@ -150,6 +152,51 @@ def run() -> hvil.Run:
         validation=0.0,
         patience=0,
     )
+
+
+class TestExample:
+    @pytest.mark.parametrize("name", ["waypoints", "pendulum"])
+    def test_scripts_succeed_and_what_they_see_does_not_give_their_phase_away(self, name: str) -> None:
+        module = example("continuous")
+        task = module.TASKS[name]
+
+        class Demonstrator:
+            def reset(self, count: int) -> None:
+                self.scripts = [task.script() for _ in range(count)]
+
+            def act(self, observations: np.ndarray) -> np.ndarray:
+                chosen = [script.act(seen) for script, seen in zip(self.scripts, observations, strict=True)]
+                still = np.full(task.environment().action_space.shape, np.nan)
+                return np.array([still if one is None else one[1] for one in chosen])
+
+        assert module.success(Demonstrator(), task, 30, seed=0) == 1.0
+        traces = module.collect(task, 20, seed=0)
+        reactive = 0
+        for trace in traces:
+            phases = trace.annotations.stacks[:, 1] - 1
+            fresh = [task.script().act(seen) for seen in trace.observations[:-1]]
+            reactive += all(one is not None and one[0] == phase for one, phase in zip(fresh, phases, strict=True))
+        assert reactive < len(traces), "a script without memory would do the same"
+
+
+class TestPlan:
+    def test_procedures_that_act_begin_with_an_exact_start_and_no_entropy(self) -> None:
+        plan = make_plan(Data(training=scripted(), test=None, task=None), {})
+        model = plan.config.model
+        assert (model.exact_start, model.frame_inputs, model.action_start) == (250, "last", "fitted")
+        assert [model.entropy_weight_at(update) for update in (0, 1, 99)] == [0.0, -0.5, -0.5]
+        assert plan.config.training.learning_rate == 0.01
+        assert "laws" in plan.reasons["learning_rate"]
+
+    def test_long_traces_annotations_and_other_learners_do_not(self) -> None:
+        data = Data(training=scripted(), test=None, task=None)
+        assert make_plan(data, {"exact_length": 5}).config.model.exact_start == 0
+        assert make_plan(data, {"model": "lstm"}).config.training.learning_rate == 0.001
+        steps = len(data.training.actions)
+        annotations = segment_annotations(("a",), np.zeros(steps, dtype=np.int64), data.training.offsets)
+        annotated = data._replace(training=replace(data.training, annotations=annotations))
+        assert make_plan(annotated, {}).config.model.exact_start == 0
+        assert make_plan(annotated, {"annotations": "ignore"}).config.model.exact_start == 250
 
 
 class TestPolicies:

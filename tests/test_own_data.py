@@ -22,7 +22,7 @@ from hvil.learners.config import Config
 from hvil.learners.settings import HvilSettings
 from hvil.training.inspection import inspect
 from hvil.training.loop import seeded
-from hvil.training.plan import annotated_graph, suggested_call_graph
+from hvil.training.own_data import annotated_graph, suggested_call_graph
 
 MAPPING = ["--trace-column", "episode", "--step-column", "t", "--action-column", "move"]
 COLUMNS = ["--observation-columns", "x,goal,carrying,battery", "--annotation-column", "phase"]

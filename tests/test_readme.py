@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import hvil
-from hvil.training import plan
+from hvil.training import own_data
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -31,7 +31,7 @@ def test_the_five_lines_run_as_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plan, "OWN_UPDATES", 20)
+    monkeypatch.setattr(own_data, "OWN_SEARCH_UPDATES", 20)
     pd.DataFrame(rows()).to_parquet("my_traces.parquet")
     names: dict[str, object] = {}
     exec(BLOCKS[0], names)

@@ -249,7 +249,7 @@ def _decisive(config: Config) -> dict[str, Any]:
     settings, training = mapping.pop("model"), mapping.pop("training")
     flat: dict[str, Any] = mapping | settings | training
     if config.actions is None:  # without continuous actions, nothing reads their settings
-        for name in ("action_mean", "action_noise"):
+        for name in ("action_mean", "action_noise", "action_start"):
             flat.pop(name, None)
     for name in ("updates", "evaluate_every", "checkpoint_every", *(() if flat["patience"] else ("patience",))):
         del flat[name]

@@ -19,6 +19,7 @@ from hvil.learners.exact.cost import Limits
 from hvil.learners.exact.objective import evaluated, exact_metrics, exact_objective, limits_of
 from hvil.learners.exact.step_table import StepTable
 from hvil.learners.learner import InferredSteps, Loss
+from hvil.learners.networks.batch import prepare
 from hvil.learners.networks.curvature import bends
 from hvil.learners.networks.policy import PolicyNetwork
 from hvil.learners.networks.runner import ProcedurePolicy
@@ -51,6 +52,12 @@ class ExactLearner(nn.Module):
         self.fields = priced_fields(self.policy_network, config)
         self.bends = bends(config)
         self.limits = limits_of(config)
+
+    def first_weights(self, traces: Traces, rng: np.random.Generator) -> None:
+        """Linear laws of continuous actions that fit the traces, unless annotations say which procedure acts."""
+        model = self.config.model
+        if self.config.actions is not None and model.action_start == "fitted" and not model.uses_annotations:
+            self.policy_network.first_laws(prepare(traces, self.config, next(self.parameters()).device), rng)
 
     def loss(self, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
         """The objective and its exact gradient, the mean over traces; nothing is sampled."""

@@ -66,6 +66,12 @@ class HvilLearner(nn.Module):
         """Where the networks are."""
         return next(self.parameters()).device
 
+    def first_weights(self, traces: Traces, rng: np.random.Generator) -> None:
+        """Linear laws of continuous actions that fit the traces, unless annotations say which procedure acts."""
+        model = self.config.model
+        if self.config.actions is not None and model.action_start == "fitted" and not model.uses_annotations:
+            self.policy_network.first_laws(prepare(traces, self.config, self.device), rng)
+
     def loss(self, traces: Traces, rng: np.random.Generator, update: int, path: Path = "auto") -> Loss:
         """One sample of the objective's gradient estimator: summed over a walk's steps, the mean over walks.
 

@@ -118,6 +118,14 @@ class JudgesItself(Protocol):
 
 
 @runtime_checkable
+class Prepares(Protocol):
+    """A learner that takes its first weights from the data."""
+
+    def first_weights(self, traces: Traces, rng: np.random.Generator) -> None:
+        """Change the weights in place, once, before the first update; `traces` are the training traces."""
+
+
+@runtime_checkable
 class Finishes(Protocol):
     """A learner that changes its weights once after the last update, such as by pruning."""
 

@@ -135,6 +135,10 @@ class ProcedureSettings(LearnerSettings):
     action_noise: float = setting(
         0.05, "smallest deviation of a continuous action from its mean, in units of its deviation in the data", low=1e-6
     )
+    action_start: Literal["fitted", "random"] = setting(
+        "fitted",
+        "first linear laws of continuous actions: fitted to the traces, as laws that take turns, or random",
+    )
 
     def entropy_weight_at(self, update: int) -> float:
         """The schedule w = w_∞ + (w_0 − w_∞) · decay^⌊update / interval⌋; the paper's has w_∞ = 0."""

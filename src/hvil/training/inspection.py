@@ -14,7 +14,8 @@ from hvil.data.formats.recognition import lines
 from hvil.data.formats.tables import NO_ACTION
 from hvil.data.inputs import Inputs, is_image, suitable_inputs
 from hvil.data.traces import Traces
-from hvil.training.plan import shape_lines, suggested_call_graph
+from hvil.training.own_data import suggested_call_graph
+from hvil.training.plan import shape_lines
 
 COLUMNS_SHOWN = 40
 """Columns that are described, at most: more do not fit on a screen."""

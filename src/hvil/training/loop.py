@@ -19,7 +19,7 @@ import torch
 
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
-from hvil.learners.learner import Learner, Shrinks, StartsShort
+from hvil.learners.learner import Learner, Prepares, Shrinks, StartsShort
 from hvil.learners.settings import TrainingSettings
 from hvil.training.checkpoints import Checkpoints
 from hvil.training.state import State, assign
@@ -30,6 +30,9 @@ RECORDS = 200
 """The most lines in the metrics of a run, roughly: a curve of a few hundred points is as good as one of thousands."""
 AVERAGE_WARM_UP = 10
 """The running average forgets faster in the first updates, so that the initial weights do not linger in it."""
+
+FIRST_WEIGHTS = 1
+"""The number of the random stream for first weights that are taken from the data."""
 
 FIRST_SHARE = 0.25
 """Share of the traces, the shortest ones, with which a curriculum begins."""
@@ -109,8 +112,10 @@ def train(
         FloatingPointError: the loss or the weights are no longer finite; the last good checkpoint stays.
     """
     with alone_in_process(), _surroundings(settings):
-        state = _initial_state(learner, settings)
         snapshot = hooks.checkpoints.latest() if hooks.checkpoints and resume else None
+        if snapshot is None and isinstance(learner, Prepares):
+            learner.first_weights(traces, np.random.default_rng([settings.weights_seed, FIRST_WEIGHTS]))
+        state = _initial_state(learner, settings)
         if snapshot is not None:
             state.restore(snapshot, len(traces))
         if state.update > settings.updates:

@@ -6,49 +6,30 @@ resumed run began with, what the task or the data suggest, the default of the se
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
 from hvil.data.inputs import Inputs, is_image, may_be_image, suitable_inputs
-from hvil.data.segments import ROOT
 from hvil.data.settings import DataSettings
 from hvil.data.sources import Data, Source, address, names_task, task_from_source
-from hvil.data.tasks import STRUCTURE_SEARCH, Task
-from hvil.data.traces import Annotations, Traces
+from hvil.data.tasks import Task
+from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.gate.settings import from_mapping, setting_names
 from hvil.learners import LEARNERS
 from hvil.learners.config import Config
-from hvil.learners.settings import (
-    OWN_EVALUATIONS,
-    OWN_PATIENCE,
-    OWN_SEARCH_UPDATES,
-    OWN_UPDATES,
-    HvilSettings,
-    LearnerSettings,
-    TrainingSettings,
-)
+from hvil.learners.settings import HvilSettings, LearnerSettings, TrainingSettings
 from hvil.machine.callgraph import CallGraph, call_graph
 from hvil.training.loop import intervals
+from hvil.training.own_data import START_TRACES, own_data_defaults, suggested_call_graph
 
 GraphSpec = str | Mapping[str, Any] | CallGraph
 """A call graph as users give it: `tree:5x2`, a JSON file, a mapping, or the graph itself."""
 
-START_TRACES = 4
-"""Traces that an exact start has at least: from one list of two numbers alone, no loop can be learned."""
 START_LENGTH = 120
 """The longest trace, in actions, that an exact start is extended to; its sums cost time."""
 
-FEW_TRACES = 50
-"""Below this many traces of one's own, a procedure gets at most three callees: there is little data for each."""
-MANY_TRACES = 2_000
-"""From this many traces of one's own on, the call graph has three levels instead of two."""
-MOST_CALLEES = 5
-"""The most callees of a procedure, as in the paper's Karel experiments."""
-
-SEARCHES = "finds the structure of programs on the development sets (docs/training.md)"
-"""The reason for the settings of a search for structure."""
 AS_BEGUN = "as the run began"
 """The reason for a setting of a run that is resumed."""
 
@@ -207,97 +188,6 @@ def task_defaults(task: Task, learner: str) -> dict[str, Any]:
     names = setting_names(LEARNERS[learner], TrainingSettings)
     suggested = {**values, **task.defaults, **task.defaults.get(learner, {})}
     return {name: value for name, value in suggested.items() if name in names}
-
-
-def own_schedule(given: Mapping[str, Any], search: bool = False) -> dict[str, tuple[Any, str]]:
-    """How long to train on traces of one's own, and when to look: each setting's value and the reason for it.
-
-    Args:
-        given: the settings that the user gave.
-        search: whether HVIL searches for structure.
-    """
-    updates = OWN_SEARCH_UPDATES if search else OWN_UPDATES
-    interval = max(1, int(given.get("updates", updates)) // OWN_EVALUATIONS)
-    enough = "as many as the search needs on the development sets" if search else "enough for a few hundred traces"
-    schedule = {
-        "updates": (updates, f"{enough}; early stopping may end the training sooner"),
-        "evaluate_every": (interval, f"{OWN_EVALUATIONS} evaluations in all"),
-        "entropy_decay_interval": (interval, f"the entropy weight falls {OWN_EVALUATIONS} times in all"),
-    }
-    if not search:
-        return schedule
-    price = (0.0, "a log may need no hierarchy, and a price would ask for one")
-    return schedule | {name: (value, SEARCHES) for name, value in STRUCTURE_SEARCH.items()} | {"length_price": price}
-
-
-def own_data_defaults(data: Data, given: Mapping[str, Any], learner: str) -> dict[str, tuple[Any, str]]:
-    """What traces of one's own suggest for a learner: each setting's value and the reason for it."""
-    annotations = data.training.annotations
-    annotated = annotations is not None and bool(annotations.known.any())
-    suits = learner == HvilSettings.learner and not annotated and data.stream is None
-    choices = own_schedule(given, suits and can_search(data.training, given))
-    if annotated:
-        choices["annotations"] = ("use", "the traces come with a call structure")
-    if data.validation is not None:
-        choices["patience"] = (OWN_PATIENCE, "there are held-out traces to stop early by")
-    names = setting_names(LEARNERS[learner], TrainingSettings)
-    return {name: choice for name, choice in choices.items() if name in names}
-
-
-def can_search(traces: Traces, given: Mapping[str, Any]) -> bool:
-    """Whether HVIL's search for structure suits traces of one's own: it needs discrete actions and no pictures."""
-    pictures = str(given.get("pictures", DataSettings.pictures))
-    return traces.vectors is None and not is_image(traces, pictures) and given.get("network", "mlp") == "mlp"
-
-
-class GraphChoice(NamedTuple):
-    """A call graph for traces of one's own, and why this one."""
-
-    graph: str | dict[str, Any]
-    reason: str
-
-
-def suggested_call_graph(traces: Traces, annotated: bool = False) -> GraphChoice:
-    """A call graph for traces of one's own.
-
-    Args:
-        traces: the training set.
-        annotated: whether its annotations are used; the graph is then the one they show.
-    """
-    if annotated and traces.annotations is not None and traces.annotations.known.any():
-        graph = annotated_graph(traces.annotations)
-        return GraphChoice(graph, f"annotated (the {len(graph['procedures'])} procedures that the annotations name)")
-    if traces.vectors is not None:
-        return _acting_graph(3 if len(traces) < FEW_TRACES else MOST_CALLEES, len(traces))
-    actions = len(traces.action_names)
-    callees = min(MOST_CALLEES, max(2, actions), 3 if len(traces) < FEW_TRACES else MOST_CALLEES)
-    levels = 3 if len(traces) >= MANY_TRACES else 2
-    procedures = sum(callees**level for level in range(levels))
-    spec = f"tree:{callees}x{levels}"
-    return GraphChoice(spec, f"{spec} ({procedures} procedures, for {actions} actions and {len(traces)} traces)")
-
-
-def _acting_graph(count: int, traces: int) -> GraphChoice:
-    """A root that only calls, and procedures that only act: each of them one law of a continuous action."""
-    names = [f"act{number}" for number in range(1, count + 1)]
-    procedures = {"main": {"calls": names, "actions": []}, **{name: {"calls": []} for name in names}}
-    reason = f"main calls {count} procedures that act (for continuous actions and {traces} traces)"
-    return GraphChoice({"root": "main", "procedures": procedures}, reason)
-
-
-def annotated_graph(annotations: Annotations) -> dict[str, Any]:
-    """The call graph that annotated stacks show: who called whom; every procedure may take every action."""
-    stacks = annotations.stacks[annotations.known]
-    calls: dict[int, set[int]] = {int(procedure): set() for procedure in np.unique(stacks[stacks >= 0])}
-    for level in range(stacks.shape[1] - 1):
-        pairs = stacks[stacks[:, level + 1] >= 0][:, level : level + 2]
-        for caller, callee in {(int(a), int(b)) for a, b in pairs}:
-            calls[caller].add(callee)
-    names = annotations.procedures
-    return {
-        "root": names[int(stacks[0, 0])] if len(stacks) else ROOT,
-        "procedures": {names[p]: {"calls": [names[c] for c in sorted(calls[p])]} for p in sorted(calls)},
-    }
 
 
 def _suggestions(

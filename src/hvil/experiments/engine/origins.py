@@ -14,7 +14,8 @@ from hvil.gate.errors import InputError
 from hvil.gate.settings import setting_names
 from hvil.learners import LEARNERS
 from hvil.learners.settings import HvilSettings, TrainingSettings
-from hvil.training.plan import can_search, own_schedule, task_defaults
+from hvil.training.own_data import can_search, own_schedule
+from hvil.training.plan import task_defaults
 
 
 class Origin(NamedTuple):

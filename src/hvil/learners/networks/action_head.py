@@ -9,6 +9,7 @@ Letters: S steps, R rows, D features, A numbers of an action, H procedures.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -16,9 +17,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from hvil.learners.networks.bank import FrameInputs, Frames, Groups, LinearBank, MlpBank, grouped
+from hvil.learners.networks.laws import Laws
 from hvil.learners.settings import ProcedureSettings
 from hvil.machine.steps import Steps
 
+LEAST_EXCESS = 0.2
+"""How much the deviation of a law that is set exceeds the smallest one at least, as a share of it: it can change."""
 ACTING = 0
 """The choice to act: with continuous actions there is one kind of action."""
 
@@ -74,6 +78,17 @@ class ActionHead(nn.Module):
         groups, order = self._sorted(procedure, features.device)
         means = self._means(features, frames, groups, order)
         return torch.zeros_like(means).index_copy(0, order, means)
+
+    @torch.no_grad()
+    def set_laws(self, procedures: Sequence[int], laws: Laws) -> None:
+        """Give linear laws to some procedures, one each; what their frames show has no part in these."""
+        assert isinstance(self.means, LinearBank)
+        for h, weight, bias, deviation in zip(procedures, *laws, strict=True):
+            self.means.weight[h] = 0
+            self.means.weight[h, : len(weight)] = torch.from_numpy(weight)
+            self.means.bias[h] = torch.from_numpy(bias)
+            excess = np.maximum(deviation - self.noise, LEAST_EXCESS * self.noise)
+            self.log_excess[h] = torch.from_numpy(np.log(excess))
 
     def _sorted(self, procedure: Int[np.ndarray, "S"], device: torch.device) -> tuple[Groups, Int[Tensor, "S"]]:
         groups = grouped(procedure, len(self.log_excess))

@@ -12,10 +12,20 @@ from torch import Tensor, nn
 
 from hvil.gate.errors import InputError
 from hvil.learners.config import Config
-from hvil.learners.networks.action_head import ActionHead
-from hvil.learners.networks.bank import FrameInputs, Frames, MlpBank, ModuleBank, grouped, masked_log_softmax
+from hvil.learners.networks.action_head import ACTING, ActionHead
+from hvil.learners.networks.bank import (
+    FrameInputs,
+    Frames,
+    LinearBank,
+    MlpBank,
+    ModuleBank,
+    grouped,
+    masked_log_softmax,
+)
+from hvil.learners.networks.batch import Batch
 from hvil.learners.networks.effects import Effects
 from hvil.learners.networks.encoders import feature_shape, make_encoder, network_with_numbers
+from hvil.learners.networks.laws import STAY, fitted_laws
 from hvil.machine.arrays import graph_arrays
 from hvil.machine.batched import policy_possible
 from hvil.machine.callgraph import CallGraph
@@ -77,6 +87,28 @@ class PolicyNetwork(nn.Module):
     def encode(self, features: Float[Tensor, "R D"]) -> Float[Tensor, "R E"]:
         """What the bank sees of features: themselves, or what a shared encoder makes of them."""
         return features if self.encoder is None else self.encoder(features)
+
+    def first_laws(self, batch: Batch, rng: np.random.Generator) -> None:
+        """Give each procedure that acts a linear law of its own, fitted to traces as laws that take turns.
+
+        Such a procedure then acts again with about the probability with which laws stay. Otherwise the first updates
+        may find that a caller can decide at every step, by calls of one action each, and never come back from that.
+        Nothing happens if actions are discrete, laws are not linear, or procedures see observations through an encoder.
+        """
+        if self.head is None or batch.vectors is None or self.encoder is not None:
+            return
+        if not isinstance(self.head.means, LinearBank) or not isinstance(self.bank, MlpBank):
+            return
+        acting = np.flatnonzero(self.graph.can_act[:, ACTING])
+        steps = batch.emitted == ACTING  # not a trace's last row, which has an observation alone
+        features, vectors = batch.features.numpy(force=True)[steps], batch.vectors.numpy(force=True)[steps]
+        lengths = np.diff(batch.row_offsets) - 1
+        if not len(features):
+            return
+        laws = fitted_laws(features, vectors, lengths[lengths > 0], len(acting), self.head.noise, rng)
+        self.head.set_laws(rng.permutation(acting).tolist(), laws)
+        with torch.no_grad():
+            self.bank.bias2[acting, ACTING] = self.bank.bias2[acting, self.graph.terminate] + np.log(STAY / (1 - STAY))
 
     def possible(
         self, procedure: Int[np.ndarray, "S"], counter: Int[np.ndarray, "S"], depth: Int[np.ndarray, "S"]
