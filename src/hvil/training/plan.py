@@ -218,8 +218,9 @@ def _fitted_search(values: Mapping[str, Any], traces: Traces, given: Mapping[str
     if given.get("annotations") == "use":
         reason = "the call structure is given, so there is nothing to search for"
         return {name: (none, reason) for name, none in no_search.items()}
-    if "updates" in given and int(given["updates"]) <= values.get("exact_start", 0):
-        reason = f"{given['updates']} updates are too few for a search"
+    updates = int({"updates": TrainingSettings.updates, **values, **given}["updates"])
+    if updates <= values.get("exact_start", 0):
+        reason = f"{updates} updates are too few for a search"
         return {name: (none, reason) for name, none in no_search.items()}
     if not {**values, **given}.get("exact_start"):
         return {}
