@@ -1,6 +1,6 @@
 """How the defaults for data of one's own do on logs of several kinds, beside other settings.
 
-    python -m benchmarks.own_data [--logs vending plc …] [--settings today …] [--seeds 0 1 2] [--out FILE]
+    python -m benchmarks.own_data [--logs vending plc …] [--settings today search …] [--seeds 0 1 2] [--out FILE]
 
 Four logs of `examples/flat_logs.py` need no hierarchy, two are exports of `examples/logs`, and one holds the actions of
 a Karel program without its name. Each is learned by `hvil.fit` and measured on 200 fresh traces. Records are appended
@@ -26,30 +26,16 @@ from hvil.data.tasks import STRUCTURE_SEARCH, find_task
 FRESH, OTHER_SEED = 200, 50_000
 Log = Callable[[int, int], hvil.Traces]
 
-ONE_START: dict[str, Any] = {
-    "updates": 5000,
-    "learning_rate": 0.001,
-    "entropy_weight": 1.0,
-    "entropy_final": 0.0,
-    "entropy_decay_interval": 250,
-    "input_sparsity": 0.0,
-    "samples": 1,
-    "baseline": "none",
-    "counter": "raw",
-    "exact_start": 0,
-    "largest_counter": 0,
-    "longest_span": 0,
-    "prune": False,
-    "restarts": 1,
-}
+SEARCH: dict[str, Any] = {**STRUCTURE_SEARCH, "length_price": 0.0, "updates": 1000, "evaluate_every": 50}
+PRICE: dict[str, Any] = {**SEARCH, "length_price": STRUCTURE_SEARCH["length_price"]}
 SETTINGS: dict[str, dict[str, Any]] = {
     "today": {},
-    "one start": ONE_START,
-    "price": {"length_price": STRUCTURE_SEARCH["length_price"]},
-    "price, no patience": {"length_price": STRUCTURE_SEARCH["length_price"], "patience": 0},
+    "search": SEARCH,
+    "search with a price": PRICE,
+    "search with a price, no patience": {**PRICE, "patience": 0},
 }
-"""Today's defaults; those before, with one start and nothing that asks for structure; today's with a price for long
-procedures, with and without early stopping."""
+"""Today's defaults; the search for structure that tasks have, without and with their price of long procedures, and that
+without early stopping."""
 
 
 def exported(write: Callable[..., list[str]]) -> Log:
@@ -100,7 +86,7 @@ def main() -> None:
     """Run what has no record."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--logs", nargs="+", choices=LOGS, default=list(LOGS))
-    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=["today", "one start"])
+    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=["today", "search"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--out", type=Path, default=Path("results/development/own_data.jsonl"))
     args = parser.parse_args()

@@ -18,7 +18,7 @@ from hvil.data.sources import Data, load_data
 from hvil.data.tasks import find_task
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
-from hvil.learners.settings import OWN_EVALUATIONS, OWN_SEARCH_UPDATES, OWN_UPDATES, TrainingSettings
+from hvil.learners.settings import OWN_EVALUATIONS, OWN_UPDATES, TrainingSettings
 from hvil.training.fit import fit_baselines, prepare
 from hvil.training.plan import Plan, make_plan
 from hvil.training.run import read_config
@@ -129,51 +129,29 @@ def test_the_command_shows_its_plan_and_trains_nothing(
     log(False).to_csv("log.csv", index=False)
     assert main(["fit", "log.csv", "--plan", "--hidden", "7"]) == 0
     shown = capsys.readouterr().out
-    assert "as many as the search needs" in shown
-    assert str(OWN_SEARCH_UPDATES) in shown
+    assert "enough for a few hundred traces" in shown
+    assert str(OWN_UPDATES) in shown
     assert not (tmp_path / "runs").exists()
     assert main(["fit", "--help"]) == 0
-    own = f"for data of your own {OWN_SEARCH_UPDATES} with a search for structure, else {OWN_UPDATES}"
-    assert f"(default: 2000; {own})" in " ".join(capsys.readouterr().out.split())
+    assert f"(default: 2000; for data of your own {OWN_UPDATES})" in " ".join(capsys.readouterr().out.split())
 
 
-def planned(table: pd.DataFrame, given: dict[str, Any], tmp_path: Path) -> Plan:
-    path = tmp_path / "log.csv"
-    table.to_csv(path, index=False)
-    return prepare(str(path), given).plan
-
-
-def test_hvil_searches_for_structure_in_a_log_that_shows_none(tmp_path: Path) -> None:
-    plan = planned(log(False), {}, tmp_path)
-    model, training = plan.config.model, plan.config.training
-    assert (training.updates, training.restarts, training.patience) == (OWN_SEARCH_UPDATES, 4, 6)
-    assert (model.exact_start, model.length_price, model.counter) == (200, 0.0, "hot4+20/10")
-    assert "development sets" in plan.reasons["restarts"]
-    assert "no hierarchy" in plan.reasons["length_price"]
-
-
-@pytest.mark.parametrize(
-    ("annotated", "given", "updates"),
-    [(True, {}, OWN_UPDATES), (False, {"updates": 100}, 100), (False, {"model": "exact"}, OWN_UPDATES)],
-    ids=["the structure is given", "few updates", "another learner"],
-)
-def test_there_is_no_search_where_it_does_not_suit(
-    annotated: bool, given: dict[str, Any], updates: int, tmp_path: Path
-) -> None:
-    plan = planned(log(annotated), given, tmp_path)
-    assert (plan.config.training.updates, plan.config.training.restarts) == (updates, 1)
-    assert getattr(plan.config.model, "exact_start", 0) == 0
+@pytest.mark.parametrize(("updates", "start", "restarts"), [(100, 0, 1), (300, 200, 4)])
+def test_few_updates_are_not_spent_on_a_search(updates: int, start: int, restarts: int) -> None:
+    plan = prepare("karel:F", {"updates": updates, "test_traces": 2}).plan
+    assert (plan.config.model.exact_start, plan.config.training.restarts) == (start, restarts)
+    assert ("too few for a search" in plan.reasons["restarts"]) == (restarts == 1)
 
 
 def test_baselines_are_planned_for_themselves_and_with_the_users_settings(tmp_path: Path) -> None:
     log(False).to_csv(tmp_path / "log.csv", index=False)
     given = {"updates": 3, "hidden": 4, "context": 4, "seed": 5, "batch_size": 4}
-    run = hvil.fit(str(tmp_path / "log.csv"), out=tmp_path / "run", **given)
+    run = hvil.fit(str(tmp_path / "log.csv"), out=tmp_path / "run", learning_rate=0.01, **given)
     for name, baseline in fit_baselines(run, given).items():
         training = baseline.config.training
         assert baseline.config.learner == name
         assert (training.updates, training.seed, training.batch_size) == (3, 5, 4)
-        assert training.learning_rate == TrainingSettings.learning_rate, "not that of the search"
+        assert training.learning_rate == TrainingSettings.learning_rate, "not that of the run"
         assert training.patience == run.config.training.patience
     longer = fit_baselines(run, {"updates": 5}, resume=True)
     assert {baseline.updates for baseline in longer.values()} == {5}

@@ -31,7 +31,7 @@ def test_the_five_lines_run_as_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(own_data, "OWN_SEARCH_UPDATES", 20)
+    monkeypatch.setattr(own_data, "OWN_UPDATES", 20)
     pd.DataFrame(rows()).to_parquet("my_traces.parquet")
     names: dict[str, object] = {}
     exec(BLOCKS[0], names)

@@ -13,8 +13,6 @@ from hvil.gate.settings import setting
 
 OWN_UPDATES = 5_000
 """Updates on data of one's own: enough for a few hundred traces. Early stopping usually ends the training sooner."""
-OWN_SEARCH_UPDATES = 1_000
-"""Updates on data of one's own where HVIL searches for structure: as on Karel's development sets, it needs no more."""
 OWN_EVALUATIONS = 20
 """Evaluations on data of one's own. The entropy weight falls as often: from 1 to less than 0.001."""
 OWN_PATIENCE = 6
@@ -250,9 +248,7 @@ class StackRnnSettings(BaselineSettings):
 class TrainingSettings:
     """The loop: how long, how fast, and when to look."""
 
-    updates: int = setting(
-        2000, "number of updates", low=0, own=f"{OWN_SEARCH_UPDATES} with a search for structure, else {OWN_UPDATES}"
-    )
+    updates: int = setting(2000, "number of updates", low=0, own=str(OWN_UPDATES))
     batch_size: int = setting(10, "traces in a batch", low=1)
     learning_rate: float = setting(1e-3, "Adam's learning rate", low=0, high=10)
     weight_decay: float = setting(1e-3, "Adam's weight decay", low=0)

@@ -8,18 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hvil.data.inputs import is_image
 from hvil.data.segments import ROOT
-from hvil.data.settings import DataSettings
 from hvil.data.sources import Data
-from hvil.data.tasks import STRUCTURE_SEARCH
 from hvil.data.traces import Annotations, Traces
 from hvil.gate.settings import setting_names
 from hvil.learners import LEARNERS
 from hvil.learners.settings import (
     OWN_EVALUATIONS,
     OWN_PATIENCE,
-    OWN_SEARCH_UPDATES,
     OWN_UPDATES,
     HvilSettings,
     ProcedureSettings,
@@ -37,37 +33,22 @@ MANY_TRACES = 2_000
 MOST_CALLEES = 5
 """The most callees of a procedure, as in the paper's Karel experiments."""
 
-SEARCHES = "finds the structure of programs on the development sets (docs/training.md)"
-"""The reason for the settings of a search for structure."""
 
-
-def own_schedule(given: Mapping[str, Any], search: bool = False) -> dict[str, tuple[Any, str]]:
-    """How long to train on traces of one's own, and when to look: each setting's value and the reason for it.
-
-    Args:
-        given: the settings that the user gave.
-        search: whether HVIL searches for structure.
-    """
-    updates = OWN_SEARCH_UPDATES if search else OWN_UPDATES
-    interval = max(1, int(given.get("updates", updates)) // OWN_EVALUATIONS)
-    enough = "as many as the search needs on the development sets" if search else "enough for a few hundred traces"
-    schedule = {
-        "updates": (updates, f"{enough}; early stopping may end the training sooner"),
+def own_schedule(given: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
+    """How long to train on traces of one's own, and when to look: each setting's value and the reason for it."""
+    interval = max(1, int(given.get("updates", OWN_UPDATES)) // OWN_EVALUATIONS)
+    return {
+        "updates": (OWN_UPDATES, "enough for a few hundred traces; early stopping usually ends the training sooner"),
         "evaluate_every": (interval, f"{OWN_EVALUATIONS} evaluations in all"),
         "entropy_decay_interval": (interval, f"the entropy weight falls {OWN_EVALUATIONS} times in all"),
     }
-    if not search:
-        return schedule
-    price = (0.0, "a log may need no hierarchy, and a price would ask for one")
-    return schedule | {name: (value, SEARCHES) for name, value in STRUCTURE_SEARCH.items()} | {"length_price": price}
 
 
 def own_data_defaults(data: Data, given: Mapping[str, Any], learner: str) -> dict[str, tuple[Any, str]]:
     """What traces of one's own suggest for a learner: each setting's value and the reason for it."""
+    choices = own_schedule(given)
     annotations = data.training.annotations
     annotated = annotations is not None and bool(annotations.known.any())
-    suits = learner == HvilSettings.learner and not annotated and data.stream is None
-    choices = own_schedule(given, suits and can_search(data.training, given))
     if annotated:
         choices["annotations"] = ("use", "the traces come with a call structure")
     if data.training.vectors is not None and not (annotated and given.get("annotations", "use") == "use"):
@@ -76,12 +57,6 @@ def own_data_defaults(data: Data, given: Mapping[str, Any], learner: str) -> dic
         choices["patience"] = (OWN_PATIENCE, "there are held-out traces to stop early by")
     names = setting_names(LEARNERS[learner], TrainingSettings)
     return {name: choice for name, choice in choices.items() if name in names}
-
-
-def can_search(traces: Traces, given: Mapping[str, Any]) -> bool:
-    """Whether HVIL's search for structure suits traces of one's own: it needs discrete actions and no pictures."""
-    pictures = str(given.get("pictures", DataSettings.pictures))
-    return traces.vectors is None and not is_image(traces, pictures) and given.get("network", "mlp") == "mlp"
 
 
 def _vector_defaults(data: Data, given: Mapping[str, Any], learner: str) -> dict[str, tuple[Any, str]]:

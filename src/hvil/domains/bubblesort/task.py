@@ -114,6 +114,7 @@ class BubbleSortTask(Task):
                 **STRUCTURE_SEARCH,
                 "updates": 1_000,
                 "curriculum": 500,
+                "counter": "20/10",
                 "length_price": 1.0,
                 "curvature_price": 10.0,
                 "restarts": 8,

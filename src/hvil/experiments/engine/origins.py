@@ -13,8 +13,8 @@ from hvil.data.tasks import find_task
 from hvil.gate.errors import InputError
 from hvil.gate.settings import setting_names
 from hvil.learners import LEARNERS
-from hvil.learners.settings import HvilSettings, TrainingSettings
-from hvil.training.own_data import can_search, own_schedule
+from hvil.learners.settings import TrainingSettings
+from hvil.training.own_data import own_schedule
 from hvil.training.plan import task_defaults
 
 
@@ -61,5 +61,4 @@ def suggested(source: str, learner: str, given: Mapping[str, Any]) -> dict[str, 
     if names_task(source):
         return task_defaults(find_task(source), learner)
     names = setting_names(LEARNERS[learner], TrainingSettings)
-    search = learner == HvilSettings.learner and can_search(traces_from(source, DataSettings()), given)
-    return {name: value for name, (value, _) in own_schedule(given, search).items() if name in names}
+    return {name: value for name, (value, _) in own_schedule(given).items() if name in names}
