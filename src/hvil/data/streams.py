@@ -16,6 +16,12 @@ class Stream(IntEnum):
 
     TEST_TRACES = 1
     """The seed of a task's test traces."""
+    FIRST_WEIGHTS = 1
+    """First weights that are taken from the data.
+
+    It shares the value of `TEST_TRACES`, because published records were made with it. That one makes a seed and this
+    one a generator, so they draw nothing in common that matters.
+    """
     HELD_OUT = 2
     """Which traces of a file are held out for the test."""
     ANNOTATED = 3

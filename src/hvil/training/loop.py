@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import torch
 
+from hvil.data.streams import Stream
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.learner import Learner, Prepares, Shrinks, StartsShort
@@ -31,8 +32,6 @@ RECORDS = 200
 AVERAGE_WARM_UP = 10
 """The running average forgets faster in the first updates, so that the initial weights do not linger in it."""
 
-FIRST_WEIGHTS = 1
-"""The number of the random stream for first weights that are taken from the data."""
 
 FIRST_SHARE = 0.25
 """Share of the traces, the shortest ones, with which a curriculum begins."""
@@ -114,7 +113,7 @@ def train(
     with alone_in_process(), _surroundings(settings):
         snapshot = hooks.checkpoints.latest() if hooks.checkpoints and resume else None
         if snapshot is None and isinstance(learner, Prepares):
-            learner.first_weights(traces, np.random.default_rng([settings.weights_seed, FIRST_WEIGHTS]))
+            learner.first_weights(traces, Stream.FIRST_WEIGHTS.generator(settings.weights_seed))
         state = _initial_state(learner, settings)
         if snapshot is not None:
             state.restore(snapshot, len(traces))
