@@ -50,3 +50,15 @@ def test_parts_of_a_continuous_action_whose_names_cannot_be_listed_are_refused(t
     with pytest.raises(InputError, match="a comma, or with blanks around it") as caught:
         hvil.load_traces(path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_labelled_trace_without_actions_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    rows = [{"trace": "a", "action": None, "stack": "b", "observation.y": 1}]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    with pytest.raises(InputError, match="action"):
+        hvil.load_traces(path)
+    full = [{**rows[0], "action": "go"}, rows[0], {**rows[0], "trace": "c"}]
+    path.write_text("\n".join(map(json.dumps, full)), encoding="utf-8")
+    with pytest.raises(InputError, match="action"):
+        hvil.load_traces(path)

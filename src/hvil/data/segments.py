@@ -41,7 +41,7 @@ def segment_annotations(
     starts[1:] = labels[1:] != labels[:-1]
     if begins is not None:
         starts |= begins
-    starts[offsets[:-1]] = True
+    starts[offsets[:-1][np.diff(offsets) > 0]] = True  # a trace without actions is refused later, in words
     stacks = np.full((len(labels), 2), -1, dtype=np.int16)
     stacks[labelled, 0] = 0
     stacks[labelled, 1] = labels[labelled] + 1
