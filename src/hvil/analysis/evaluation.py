@@ -119,16 +119,16 @@ class Evaluation:
 
     @property
     def collapse(self) -> str | None:
-        """A sentence that says that the call structure is not used; None if it is, or if there is none to use.
+        """A sentence that says that the call structure is hardly used; None if it is, or if there is none to use.
 
-        It is not used if nothing is called, or if nearly all calls go to one procedure although there are others.
+        It is hardly used if nothing is called, or if nearly all calls go to one procedure although there are others.
         """
         if len(self.procedures) > 1 and not any(self.calls.values()):
-            return "the call structure is not used: no procedure is called, the root does all the work"
+            return "no procedure is called: the root does all the work"
         most = max(self.calls, key=lambda name: self.calls[name], default="")
         if len(self.procedures) > 2 and self.calls.get(most, 0.0) >= COLLAPSED_SHARE:
             share = self.calls[most]
-            return f"the call structure is not used: {share:.0%} of all calls go to one procedure, {most}"
+            return f"only one procedure is called: {share:.0%} of all calls go to {most}"
         return None
 
     def to_mapping(self) -> dict[str, Any]:
