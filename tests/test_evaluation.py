@@ -104,7 +104,10 @@ def test_procedures_in_use_shows_a_collapsed_latent(shares, in_use):
 @pytest.mark.parametrize(
     ("calls", "warning"),
     [
-        ({"root": 0.0, "one": 1.0, "two": 0.0}, "only one procedure is called: 100% of all calls go to one"),
+        (
+            {"root": 0.0, "one": 1.0, "two": 0.0},
+            "hardly more than one procedure is called: 100% of all calls go to one",
+        ),
         (
             {"root": 0.0, "one": 0.0, "two": 0.0},
             "no procedure is called: the root does all the work",

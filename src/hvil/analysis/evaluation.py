@@ -128,7 +128,7 @@ class Evaluation:
         most = max(self.calls, key=lambda name: self.calls[name], default="")
         if len(self.procedures) > 2 and self.calls.get(most, 0.0) >= COLLAPSED_SHARE:
             share = self.calls[most]
-            return f"only one procedure is called: {share:.0%} of all calls go to {most}"
+            return f"hardly more than one procedure is called: {share:.0%} of all calls go to {most}"
         return None
 
     def to_mapping(self) -> dict[str, Any]:

@@ -53,10 +53,11 @@ LINE_SECONDS = 60.0
 
 @contextmanager
 def share_progress(label: str) -> Iterator[Callable[..., None]]:
-    """Yield a function to call with the share of the work that is done, and perhaps with words for it.
+    """Yield a function to call with the share of the work that is done.
 
     At a terminal it shows a bar with the time left. Elsewhere it writes a line a minute, because a log is then all that
-    people see. If the words say what is done, they stand in the line; the time left is told once `certain` is true.
+    people see. Two more arguments change the line: `words` stand in it instead of the share, and unless `certain` is
+    true the line does not say how much time is left.
     """
     if sys.stderr.isatty():
         with progress_bar(label, 1000) as bar:

@@ -68,8 +68,7 @@ class HvilLearner(nn.Module):
 
     def first_weights(self, traces: Traces, rng: np.random.Generator) -> None:
         """Linear laws of continuous actions that fit the traces, unless annotations say which procedure acts."""
-        model = self.config.model
-        if self.config.actions is not None and model.action_start == "fitted" and not model.uses_annotations:
+        if self.config.actions is not None and self.config.model.fits_first_laws:
             self.policy_network.first_laws(prepare(traces, self.config, self.device), rng)
 
     def loss(self, traces: Traces, rng: np.random.Generator, update: int, path: Path = "auto") -> Loss:

@@ -149,6 +149,11 @@ class ProcedureSettings(LearnerSettings):
         return self.annotations == "use"
 
     @property
+    def fits_first_laws(self) -> bool:
+        """Whether linear laws of continuous actions are fitted to the traces first; annotations tell who acts."""
+        return self.action_start == "fitted" and not self.uses_annotations
+
+    @property
     def has_procedures(self) -> bool:
         """Yes."""
         return True
