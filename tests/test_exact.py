@@ -87,6 +87,38 @@ def test_everything_equals_enumeration(case: tuple[CallGraph, list[int]], seed: 
     assert_most_likely(likely, structures, joints)
 
 
+@settings(max_examples=50, deadline=None)
+@given(graphs_and_actions(max_length=25), st.integers(0, 2**31), st.sampled_from([None, 3]))
+def test_sums_of_plain_probabilities_equal_those_in_logarithms(
+    case: tuple[CallGraph, list[int]], seed: int, span: int | None
+) -> None:
+    policy, traces = RandomPolicy(case[0], seed), random_traces(seed, case[1])
+    try:
+        table, log_probs = evaluated(policy, traces, Limits(longest_span=span))
+        plain = exact.posterior(table, log_probs, keep_tables=True)
+    except InputError:  # no structure has so short spans
+        assert span
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact, "SMALLEST", np.inf)
+        in_logarithms = exact.posterior(table, log_probs, keep_tables=True)
+    np.testing.assert_allclose(plain.log_likelihood, in_logarithms.log_likelihood, rtol=1e-10)
+    np.testing.assert_allclose(plain.step_counts, in_logarithms.step_counts, rtol=1e-8, atol=1e-12)
+    for found, expected in zip(plain.tables[0], in_logarithms.tables[0], strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-12)
+
+
+def test_a_trace_too_unlikely_for_plain_probabilities_is_summed_in_logarithms() -> None:
+    graph = call_graph("tree:2x2", ACTIONS)
+    policy, traces = RandomPolicy(graph, 0, scale=60.0), random_traces(0, [0, 2, 1] * 10)
+    table, log_probs = evaluated(policy, traces)
+    result = exact.posterior(table, log_probs)
+    assert np.isfinite(result.log_likelihood).all()
+    assert result.log_likelihood[0] < np.log(exact.SMALLEST)
+    taken_actions = result.step_counts[:, : len(ACTIONS)].sum()
+    assert taken_actions == pytest.approx(len(traces.actions))
+
+
 @pytest.mark.parametrize("spec", ["tree:2x2", "chain:3", RECURSIVE], ids=str)
 def test_samples_pass_a_chi_squared_test_against_the_enumerated_posterior(spec: object) -> None:
     graph, actions = call_graph(spec, ACTIONS), [0, 2, 0, 0]

@@ -99,8 +99,8 @@ EXPERIMENT = Experiment(
         "program. The entropy weight falls from 1 by 0.7 every 25 updates; the authors' program has none, and neither "
         "has the preset `paper`. `error_best` is the lowest of five evaluations during training. Numbers beside an "
         "image join the ConvNet before its 50 units. The settings of effects were chosen by the packaged images with "
-        "p = 0.6 and 0.7, 100 and 400 demonstrations, and seeds from 1000. All presets but `paper` use the 6,400 training and "
-        "1,000 test images that come with the package; `corner` has the part of the figure with much noise and little "
-        "data, ten runs."
+        "p = 0.6 and 0.7, 100 and 400 demonstrations, and seeds from 1000. All presets but `paper` use the 6,400 "
+        "training and 1,000 test images that come with the package; `corner` has the part of the figure with much "
+        "noise and little data, ten runs."
     ),
 )

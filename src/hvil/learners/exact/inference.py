@@ -34,6 +34,7 @@ from hvil.gate.errors import InputError
 from hvil.learners.exact.conditional_kernels import step_posteriors
 from hvil.learners.exact.inside_kernels import inside_pass
 from hvil.learners.exact.lattice import SpanTables
+from hvil.learners.exact.linear_kernels import SMALLEST, linear_inside, linear_outside
 from hvil.learners.exact.outside_kernels import outside_pass
 from hvil.learners.exact.semiring import BEST, SUM, Semiring
 from hvil.learners.exact.step_table import StepTable
@@ -66,12 +67,12 @@ class Structures(NamedTuple):
 def posterior(table: StepTable, log_probs: Float[torch.Tensor, "R U"], keep_tables: bool = False) -> SpanPosterior:
     """Log-likelihood of each trace, and expected counts of all steps over all traces."""
     numbers = _numbers(log_probs)
+    weights = np.exp(numbers) if numbers.max(initial=0.0) <= 0.0 else None
     counts = np.zeros_like(numbers)
     values = np.empty(len(table.lattices))
     kept = []
-    for trace, lattice in enumerate(table.lattices):
-        tables, values[trace] = _inside(table, numbers, trace, SUM)
-        outside_pass(lattice, numbers, tables, 1.0, counts)
+    for trace in range(len(table.lattices)):
+        tables, values[trace] = _counted(table, numbers, weights, trace, counts)
         if keep_tables:
             kept.append(tables)
     return SpanPosterior(log_likelihood=values, step_counts=counts, tables=kept)
@@ -194,6 +195,37 @@ def _inside(
             + (" within the given limits" if table.limited else "")
         )
     return tables, float(value)
+
+
+def _counted(
+    table: StepTable,
+    numbers: Float[np.ndarray, "R U"],
+    weights: Float[np.ndarray, "R U"] | None,
+    trace: int,
+    counts: Float[np.ndarray, "R U"],
+) -> tuple[SpanTables, float]:
+    """The span tables of a trace and its log p(x); expected counts of its steps are added to `counts`.
+
+    `weights` are the exponentials of the numbers, unless one of these is above 0: then plain probabilities will not do.
+    """
+    lattice = table.lattices[trace]
+    if weights is not None:
+        spans, likelihood = linear_inside(lattice, weights)
+        if likelihood >= SMALLEST:
+            linear_outside(lattice, weights, spans, likelihood, counts)
+            return _span_tables(spans), float(np.log(likelihood))
+    tables, value = _inside(table, numbers, trace, SUM)
+    outside_pass(lattice, numbers, tables, 1.0, counts)
+    return tables, value
+
+
+def _span_tables(spans: Float[np.ndarray, "nodes T spans"]) -> SpanTables:
+    """The tables of sums that were made with plain probabilities."""
+    largest = spans.max(axis=2, keepdims=True)
+    largest[largest == 0.0] = 1.0
+    with np.errstate(divide="ignore"):
+        inside = np.log(spans)
+    return SpanTables(semiring=SUM, inside=inside, scale=np.log(largest[..., 0]), linear=spans / largest)
 
 
 def _structures(

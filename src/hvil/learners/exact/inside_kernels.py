@@ -131,17 +131,17 @@ def frame_forward(lattice, log_probs, tables, node, s, reach, states):
                     _best_spans(tables.inside, children[k], s, calls, low, high, reach, longest, ends)
                 else:
                     _sum_spans(tables, children[k], s, calls, low, high, reach, longest, ends)
-        _set_bounds(alpha, bounds, counter + 1, low + 1, reach, width)
+        set_bounds(alpha, bounds, counter + 1, low + 1, reach, width, -np.inf)
 
 
 @njit(cache=True, inline="always")
 @no_type_check
-def _set_bounds(alpha, bounds, counter, low, reach, width):
+def set_bounds(alpha, bounds, counter, low, reach, width, impossible):
     """Set the smallest and largest d at which a state with this counter is possible, if low ≤ d ≤ reach."""
     bounds[counter, 0], bounds[counter, 1] = reach + 1, -1
     for d in range(low, reach + 1):
         for slot in range(width):
-            if alpha[counter, slot, d] > -np.inf:
+            if alpha[counter, slot, d] > impossible:
                 bounds[counter, 0] = min(bounds[counter, 0], d)
                 bounds[counter, 1] = d
                 break
