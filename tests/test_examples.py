@@ -6,6 +6,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+import torch
 
 import hvil
 
@@ -71,3 +72,35 @@ def test_the_close_up_shows_the_kind_that_decides_the_side() -> None:
     assert sorted(kinds[0]) == sorted(kinds[1])
     records = [{"model": model, "run": run, "error": 0.1 * run} for run in (1, 2) for model in close_up.MODELS]
     assert "| procedures with effects | 15.0%" in close_up.table(records)
+
+
+def test_a_level_becomes_a_part_of_one_policy_and_its_calls_become_actions() -> None:
+    levels = example("level_by_level")
+    data = levels.load_data("bubblesort", levels.DataSettings(source="bubblesort", demos=6, test_traces=5), 1000)
+    settings = {"hidden": 8, "updates": 3, "seed": 0}
+    lower = levels.trained(data, data.training, levels.graph_of(data, ("compswap",), ()), settings)
+    traces = levels.abstracted(lower, data.training)
+    assert traces.action_names == (*data.task.action_names, "compswap")
+    assert (traces.lengths <= data.training.lengths).all()
+    steps = lower.learner.infer(data.training).steps
+    inside = np.bincount(steps.trace[(steps.depth == 2) & (steps.choice < lower.config.graph.terminate)], minlength=6)
+    calls = np.array([(trace.actions == len(data.task.action_names)).sum() for trace in traces])
+    np.testing.assert_array_equal(traces.lengths - calls + inside, data.training.lengths)
+
+    upper = levels.trained(data, traces, levels.graph_of(data, ("bstep", "lshift"), ("compswap",)), settings)
+    whole = levels.together(data, settings, [levels.Level(run=lower, calls=())])
+    network, source = whole.learner.policy_network, upper.learner.policy_network
+    levels.copy_procedure("bstep", source, network)
+    here, there = (graph.procedure_index("bstep") for graph in (network.graph, source.graph))
+    words, other_words = levels.choices(network.graph, here), levels.choices(source.graph, there)
+    encoded = torch.from_numpy(data.training.observations[:7].astype(np.float32))
+    for word in words:
+        rows = [
+            part.log_probs(encoded, *(np.full(7, value) for value in (number, 2, names[word], depth)))
+            for part, number, names, depth in ((network, here, words, 3), (source, there, other_words, 2))
+        ]
+        chosen = [
+            row[:, [names[step] for step in words]] for row, names in zip(rows, (words, other_words), strict=True)
+        ]
+        torch.testing.assert_close(chosen[0], chosen[1])
+    assert words.keys() == other_words.keys()
