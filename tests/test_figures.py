@@ -8,9 +8,10 @@ import pytest
 from toy_experiment import TABLE
 
 from hvil.experiments.engine.cells import Cell
-from hvil.experiments.experiment import Experiment
+from hvil.experiments.experiment import Experiment, Reported
 from hvil.experiments.experiment_files import FIGURES, find_experiment
-from hvil.experiments.outcome.results import read_results
+from hvil.experiments.outcome.plots import draw_measure
+from hvil.experiments.outcome.results import Results, read_results
 from hvil.experiments.outcome.tables import page
 from hvil.experiments.outcome.verdicts import judge_all
 from hvil.gate.errors import InputError
@@ -27,7 +28,7 @@ from hvil.gate.errors import InputError
         ("bubblesort", "ours", 2 * (20 + 20 + 10 + 20) + 2 * 4 * 10 + 4 * 5),
         ("bubblesort", "quick", 3 * 3 * 3),
         ("karel-data", "paper", 6 * 5 * (10 + 5 + 3 + 3)),
-        ("karel-data", "ours", 12 * 4 * (10 + 5 + 3 + 3)),
+        ("karel-data", "ours", 12 * 4 * (10 + 5 + 3 + 3) + 12 * 3 * 3),
         ("karel-data", "quick", 6 * 4 * 3 * 3),
         ("karel-length", "paper", 6 * 6 * 5 * 10),
         ("karel-length", "ours", 12 * 5 * 5 * 3),
@@ -90,7 +91,20 @@ def test_a_table_survives_its_file(figure):
     again = Experiment.from_mapping(json.loads(json.dumps(table.to_mapping())), "file")
     assert again.cells() == table.cells()
     assert again.claims == table.claims
+    assert again.reported == table.reported
     assert again.preset("quick").cells() == table.preset("quick").cells()
+
+
+def test_errors_that_others_report_are_stars_in_the_picture_of_errors(tmp_path):
+    reported = (Reported("the paper", size=20, error=0.3),)
+    results = Results(experiment=replace(TABLE, reported=reported), records={})
+    errors, successes = (
+        draw_measure(results, measure, tmp_path, measure)[1].read_text() for measure in ("error", "rollout_success")
+    )
+    assert "<!-- the paper -->" in errors
+    assert "<!-- the paper -->" not in successes
+    with pytest.raises(InputError, match="no panel 'elsewhere'"):
+        replace(TABLE, reported=(Reported("the paper", size=20, error=0.3, panel="elsewhere"),))
 
 
 RESULTS = Path(__file__).parents[1] / "results"

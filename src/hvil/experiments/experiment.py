@@ -78,6 +78,18 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Reported:
+    """An error that somebody else reports, such as the paper: a star in the picture, beside what was measured."""
+
+    says: str
+    """Whose error it is, for the legend."""
+    size: int
+    error: float
+    panel: str = ""
+    """By default the first."""
+
+
+@dataclass(frozen=True)
 class Preset:
     """A size of an experiment: what differs from the table as it stands; None: nothing."""
 
@@ -158,6 +170,7 @@ class Experiment:
     measures: tuple[str, ...] = ("error",)
     """What is drawn and tabulated; each has a picture of its own."""
     claims: tuple[Claim, ...] = ()
+    reported: tuple[Reported, ...] = ()
     presets: Mapping[str, Preset] = field(default_factory=dict)
     notes: str = ""
     """What a reader of the results should know: decisions that are ours, and not the paper's."""
@@ -183,6 +196,9 @@ class Experiment:
                 raise InputError(f"experiment {self.name}: measure {measure!r}; expected {', '.join(MEASURES)}")
         for claim in self.claims:
             self._check(claim)
+        for reported in self.reported:
+            if reported.panel and reported.panel not in self.panels:
+                raise InputError(f"experiment {self.name}, reported {reported.says!r}: no panel {reported.panel!r}")
 
     @property
     def size(self) -> int:

@@ -25,7 +25,7 @@ EXPERIMENT = Experiment(
     name="karel-data",
     title="Karel: error against the number of demonstrations",
     panels=karel.PANELS,
-    models=karel.MODELS,
+    models={**karel.MODELS, **karel.OTHERS},
     sizes=(10, 20, 40, 80),
     runs=10,
     runs_by_size=(10, 5, 3, 3),
@@ -49,7 +49,9 @@ EXPERIMENT = Experiment(
             notes=karel.PAPERS_NOTES,
         ),
         "ours": Preset(),
-        "quick": Preset(panels=karel.LETTERS, runs=3, runs_by_size=(), sizes=(10, 20, 40), claims=CLAIMS),
+        "quick": Preset(
+            panels=karel.LETTERS, models=karel.MODELS, runs=3, runs_by_size=(), sizes=(10, 20, 40), claims=CLAIMS
+        ),
     },
     measures=("error", "error_unseen", "rollout_success"),
     claims=(

@@ -29,6 +29,14 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
     **{name: {**settings, **SHORT} for name, settings in LSTMS.items()},
     FLAT: {"model": "hvil", "call_graph": "tree:5x1", **SEARCH, "exact_start": 0},
 }
+PAPERS, FEEDFORWARD, STACK_RNN = "HVIL, the paper's settings", "feed-forward", "Stack-RNN"
+AT_10: Mapping[str, Any] = {**SHORT, "only_sizes": [10], "only_runs": 3}
+OTHERS: Mapping[str, Mapping[str, Any]] = {
+    PAPERS: {"model": "hvil", "call_graph": "tree:5x2", **AT_10},
+    FEEDFORWARD: {"model": "feedforward", **AT_10},
+    STACK_RNN: {"model": "stackrnn", **AT_10},
+}
+"""Further models, with ten demonstrations only: with more of them hardly any model errs."""
 PAPERS_MODELS: Mapping[str, Mapping[str, Any]] = {
     TWO_LEVELS: {"model": "hvil", "call_graph": "tree:5x2"},
     **LSTMS,

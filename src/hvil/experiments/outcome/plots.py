@@ -59,6 +59,8 @@ def draw_measure(results: Results, measure: str, directory: Path, name: str) -> 
         flat = list(grid.flat)
         for axes, panel in zip(flat, panels, strict=False):
             _draw_panel(axes, results, panel, measure)
+            if measure == "error":
+                _draw_reported(axes, experiment, panel)
         for axes in flat[len(panels) :]:
             axes.set_visible(False)
         figure.suptitle(in_picture(experiment.title))
@@ -131,6 +133,14 @@ def _draw_curve(axes: Any, number: int, label: str, positions: Sequence[float], 
         capsize=2.5,
         label=in_picture(label),
     )
+
+
+def _draw_reported(axes: Any, experiment: Experiment, panel: str) -> None:
+    """A star for each error that somebody else reports, in the colours after those of the models."""
+    for number, reported in enumerate(experiment.reported, start=len(experiment.models)):
+        if panel == (reported.panel or next(iter(experiment.panels))):
+            colour, label = COLOURS[number % len(COLOURS)], in_picture(reported.says)
+            axes.plot([reported.size], [100 * reported.error], "*", color=colour, markersize=12, label=label, zorder=3)
 
 
 def _set_axes(axes: Any, sizes: Sequence[int]) -> None:
