@@ -8,7 +8,7 @@ import pytest
 from toy_experiment import TABLE
 
 from hvil.experiments.engine.cells import Cell
-from hvil.experiments.experiment import Experiment, Reported
+from hvil.experiments.experiment import Experiment, FewerRuns, Reported
 from hvil.experiments.experiment_files import FIGURES, find_experiment
 from hvil.experiments.outcome.plots import draw_measure
 from hvil.experiments.outcome.results import Results, read_results
@@ -20,9 +20,8 @@ from hvil.gate.errors import InputError
 @pytest.mark.parametrize(
     ("figure", "preset", "count"),
     [
-        ("acausal", "paper", 4 * 7 * 8 * 10),
-        ("acausal", "ours", 4 * 7 * 8 * 3),
-        ("acausal", "corner", 2 * 3 * 8 * 10),
+        ("acausal", "paper", 8 * (2 * 3 * 10 + (4 * 7 - 2 * 3) * 3)),
+        ("acausal", "ours", 8 * (2 * 3 * 10 + (4 * 7 - 2 * 3) * 3)),
         ("acausal", "quick", 2 * 2 * 8 * 3),
         ("bubblesort", "paper", 10 * 2 * 5),
         ("bubblesort", "ours", 2 * (20 + 20 + 10 + 20) + 2 * 4 * 10 + 4 * 5),
@@ -69,14 +68,17 @@ def test_bubble_sort_as_the_authors_ran_it_counts_traces_and_has_validation_trac
 
 def test_sizes_runs_and_their_first_number_can_be_given():
     models = {"ours": {}, "theirs": {"model": "lstm", "only_sizes": [20], "only_runs": 1}}
-    table = replace(TABLE, models=models, runs_by_size=(3, 2, 1), first_run=7)
+    table = replace(
+        TABLE, models=models, fewer_runs=(FewerRuns(2, sizes=(20,)), FewerRuns(1, sizes=(40,))), first_run=7
+    )
     cells = table.cells()
     assert table.size == len(cells) == 2 * (3 + 2 + 1 + 1)
     assert {(p.size, p.run) for p in cells if p.model == "theirs"} == {(20, 7)}
     assert {p.run for p in cells if p.size == 10} == {7, 8, 9}
     assert not any("only_runs" in cell.settings or "only_sizes" in cell.settings for cell in cells.values())
     for change, message in (
-        ({"runs_by_size": (1,)}, "runs_by_size"),
+        ({"fewer_runs": (FewerRuns(1, sizes=(7,)),)}, "no panel or size 7"),
+        ({"fewer_runs": (FewerRuns(0),)}, "0 runs; expected at least one"),
         ({"models": {"ours": {"only_runs": 0}}}, "only_runs is 0"),
         ({"models": {"ours": {"only_sizes": 20}}}, "only_sizes is 20"),
         ({"first_run": -1}, "from 0"),

@@ -90,11 +90,26 @@ class Reported:
 
 
 @dataclass(frozen=True)
+class FewerRuns:
+    """A part of an experiment that has fewer runs than the rest, because less depends on it."""
+
+    runs: int
+    panels: tuple[str, ...] = ()
+    """By default all."""
+    sizes: tuple[int, ...] = ()
+    """By default all."""
+
+    def covers(self, panel: str, size: int) -> bool:
+        """Whether these cells belong to the part."""
+        return (not self.panels or panel in self.panels) and (not self.sizes or size in self.sizes)
+
+
+@dataclass(frozen=True)
 class Preset:
     """A size of an experiment: what differs from the table as it stands; None: nothing."""
 
     runs: int | None = None
-    runs_by_size: tuple[int, ...] | None = None
+    fewer_runs: tuple[FewerRuns, ...] | None = None
     first_run: int | None = None
     sizes: tuple[int, ...] | None = None
     test_traces: int | None = None
@@ -152,8 +167,8 @@ class Experiment:
     sizes: tuple[int, ...]
     """The values on the axis: numbers of training traces, or percentiles."""
     runs: int = 3
-    runs_by_size: tuple[int, ...] = ()
-    """How many of the runs each of the sizes has, if not all: where errors are small, fewer will do."""
+    fewer_runs: tuple[FewerRuns, ...] = ()
+    """Parts that have not all of the runs; where parts overlap, the smallest number holds."""
     first_run: int = 0
     """The number of the first run. Runs are seeds, so others than those on which settings were chosen can be taken."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -181,8 +196,8 @@ class Experiment:
             raise InputError(f"name {self.name[:80]!r} cannot be a file's; use letters, digits, . _ -")
         if not self.panels or not self.models or not self.sizes or self.runs < 1 or self.first_run < 0:
             raise InputError(f"experiment {self.name}: needs at least one panel, model, size and run (from 0)")
-        if self.runs_by_size and len(self.runs_by_size) != len(self.sizes):
-            raise InputError(f"experiment {self.name}: runs_by_size has not as many entries as sizes")
+        for part in self.fewer_runs:
+            self._check_fewer(part)
         for model in self.models:
             self._check_extent(model)
         if self.runs > MOST_CELLS or self.size > MOST_CELLS:
@@ -203,20 +218,28 @@ class Experiment:
     @property
     def size(self) -> int:
         """How many cells it has."""
-        return len(self.panels) * sum(self._runs(model, size) for model in self.models for size in self.sizes)
+        return sum(
+            self._runs(panel, model, size) for panel in self.panels for model in self.models for size in self.sizes
+        )
 
     @property
     def run_numbers(self) -> range:
         """The numbers of its runs."""
         return range(self.first_run, self.first_run + self.runs)
 
-    def _runs(self, model: str, size: int) -> int:
-        """How many runs a model has with one of the sizes."""
+    def _runs(self, panel: str, model: str, size: int) -> int:
+        """How many runs a model has in a panel with one of the sizes."""
         settings = self.models[model]
         if size not in settings.get("only_sizes", self.sizes):
             return 0
-        of_size = dict(zip(self.sizes, self.runs_by_size, strict=True)) if self.runs_by_size else {}
-        return min(self.runs, of_size.get(size, self.runs), int(settings.get("only_runs", self.runs)))
+        fewer = (part.runs for part in self.fewer_runs if part.covers(panel, size))
+        return min(self.runs, int(settings.get("only_runs", self.runs)), *fewer)
+
+    def _check_fewer(self, part: FewerRuns) -> None:
+        unknown = [*(set(part.panels) - set(self.panels)), *(set(part.sizes) - set(self.sizes))]
+        if part.runs < 1 or unknown:
+            what = f"no panel or size {unknown[0]!r}" if unknown else f"{part.runs} runs; expected at least one"
+            raise InputError(f"experiment {self.name}, fewer_runs: {what}")
 
     def _check_extent(self, model: str) -> None:
         sizes, runs = self.models[model].get("only_sizes", self.sizes), self.models[model].get("only_runs", 1)
@@ -273,7 +296,7 @@ class Experiment:
             for size in self.sizes
             for panel in self.panels
             for model in self.models
-            if number < self._runs(model, size)
+            if number < self._runs(panel, model, size)
         }
 
     def _cell(self, source: Origin, settings: Mapping[str, Any], size: int, run: int) -> Cell:

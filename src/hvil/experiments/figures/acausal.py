@@ -9,7 +9,7 @@ order, and a posterior that does not see the digit.
 from collections.abc import Mapping
 from typing import Any
 
-from hvil.experiments.experiment import Claim, Experiment, Preset
+from hvil.experiments.experiment import Claim, Experiment, FewerRuns, Preset
 from hvil.experiments.figures.common import TEST_RUNS, TRAINING
 
 LSTM, DEEP_LSTM, FLAT = "LSTM", "2-layer LSTM", "ConvNet"
@@ -51,7 +51,8 @@ EXPERIMENT = Experiment(
         DEEP_LSTM: {**RECURRENT, "layers": 2},
     },
     sizes=(100, 200, 400, 800, 1600, 3200, 6400),
-    runs=3,
+    runs=10,
+    fewer_runs=(FewerRuns(3, panels=("(c) p = 0.8", "(d) p = 1")), FewerRuns(3, sizes=(800, 1600, 3200, 6400))),
     first_run=TEST_RUNS,
     test_traces=1_000,
     settings={
@@ -67,7 +68,6 @@ EXPERIMENT = Experiment(
     presets={
         "paper": Preset(
             panels={title: f"mnist-parity:{p:g},full" for title, p in PANELS.items()},
-            runs=10,
             test_traces=10_000,
             validation=1_000,
             settings={"entropy_weight": 0.0},
@@ -78,8 +78,9 @@ EXPERIMENT = Experiment(
             ),
         ),
         "ours": Preset(),
-        "corner": Preset(runs=10, panels={title: PACKAGED[title] for title in CORNER["panels"]}, sizes=CORNER["sizes"]),
-        "quick": Preset(panels={title: PACKAGED[title] for title in CORNER["panels"]}, sizes=(100, 400)),
+        "quick": Preset(
+            runs=3, fewer_runs=(), panels={title: PACKAGED[title] for title in CORNER["panels"]}, sizes=(100, 400)
+        ),
     },
     measures=("error", "error_best"),
     claims=(
@@ -100,7 +101,7 @@ EXPERIMENT = Experiment(
         "has the preset `paper`. `error_best` is the lowest of five evaluations during training. Numbers beside an "
         "image join the ConvNet before its 50 units. The settings of effects were chosen by the packaged images with "
         "p = 0.6 and 0.7, 100 and 400 demonstrations, and seeds from 1000. All presets but `paper` use the 6,400 "
-        "training and 1,000 test images that come with the package; `corner` has the part of the figure with much "
-        "noise and little data, ten runs."
+        "training and 1,000 test images that come with the package. The part with much noise and little data has ten "
+        "runs, the rest three."
     ),
 )

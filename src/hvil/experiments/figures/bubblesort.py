@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hvil.experiments.best_found import best_found
-from hvil.experiments.experiment import Claim, Experiment, Preset, Reported
+from hvil.experiments.experiment import Claim, Experiment, FewerRuns, Preset, Reported
 from hvil.experiments.figures.common import TEST_RUNS, TRAINING, frozen_search
 
 HVIL, CEILING = "HVIL", "ceiling: annotated traces"
@@ -51,14 +51,14 @@ EXPERIMENT = Experiment(
     },
     sizes=(10, 30, 50, 70),
     runs=20,
-    runs_by_size=(20, 20, 10, 20),
+    fewer_runs=(FewerRuns(10, sizes=(50,)),),
     first_run=TEST_RUNS,
     test_traces=500,
     settings={**TRAINING, "hidden": 100, "batch_size": 10},
     presets={
         "paper": Preset(
             runs=5,
-            runs_by_size=(),
+            fewer_runs=(),
             sizes=(10, 20, 30, 40, 50, 60, 70, 80, 90, 100),
             validation=1_000,
             models={HVIL: PAPERS_HVIL, LSTM: PAPERS_LSTM},
@@ -73,7 +73,7 @@ EXPERIMENT = Experiment(
         "ours": Preset(),
         "quick": Preset(
             runs=3,
-            runs_by_size=(),
+            fewer_runs=(),
             sizes=(10, 30, 70),
             models={HVIL: SEARCH, LSTM: PAPERS_LSTM, CEILING: {**SEARCH, **GIVEN}},
             claims=CLAIMS,

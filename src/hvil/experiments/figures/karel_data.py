@@ -1,6 +1,6 @@
 """The Karel data-efficiency figure: error on programs with 10 to 80 demonstrations."""
 
-from hvil.experiments.experiment import Claim, Experiment, Preset
+from hvil.experiments.experiment import Claim, Experiment, FewerRuns, Preset
 from hvil.experiments.figures import karel_models as karel
 from hvil.experiments.figures.common import TEST_RUNS
 from hvil.experiments.figures.karel_models import FLAT, LSTM, SEEING_LSTM, THREE_LEVELS, TWO_LEVELS
@@ -28,7 +28,7 @@ EXPERIMENT = Experiment(
     models={**karel.MODELS, **karel.OTHERS},
     sizes=(10, 20, 40, 80),
     runs=10,
-    runs_by_size=(10, 5, 3, 3),
+    fewer_runs=(FewerRuns(5, sizes=(20,)), FewerRuns(3, sizes=(40, 80))),
     first_run=TEST_RUNS,
     test_traces=100,
     pool=karel.POOL,
@@ -50,7 +50,7 @@ EXPERIMENT = Experiment(
         ),
         "ours": Preset(),
         "quick": Preset(
-            panels=karel.LETTERS, models=karel.MODELS, runs=3, runs_by_size=(), sizes=(10, 20, 40), claims=CLAIMS
+            panels=karel.LETTERS, models=karel.MODELS, runs=3, fewer_runs=(), sizes=(10, 20, 40), claims=CLAIMS
         ),
     },
     measures=("error", "error_unseen", "rollout_success"),
