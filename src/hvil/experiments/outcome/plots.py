@@ -34,6 +34,8 @@ LOGARITHMIC_RANGE = 8
 
 LETTERS_AN_INCH = 12
 """Of a legend, in the size of our style."""
+LEGEND_LINE = 0.21
+"""Inches that a line of a legend takes."""
 LEGEND_MARGIN = 7
 """Letters that the line and the marker before a name take, and the gap after it."""
 
@@ -54,11 +56,15 @@ def draw_measure(results: Results, measure: str, directory: Path, name: str) -> 
     columns = {1: 1, 2: 2, 4: 2}.get(len(panels), 3)
     rows = math.ceil(len(panels) / columns)
     with _pyplot() as plt:
-        size = (6.5, 5.0) if len(panels) == 1 else (4.0 * columns, 3.1 * rows + 0.9)
+        width, height = (6.5, 4.4) if len(panels) == 1 else (4.0 * columns, 3.1 * rows)
+        drawn = [model for model in experiment.models if any(position.model == model for position in results.records)]
+        names = [*drawn, *(reported.says for reported in experiment.reported)]
+        legend_columns = _legend_columns(names, width)
+        size = width, height + LEGEND_LINE * (1 + math.ceil(len(names) / legend_columns))
         figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", sharex=True)
         flat = list(grid.flat)
         for axes, panel in zip(flat, panels, strict=False):
-            _draw_panel(axes, results, panel, measure)
+            _draw_panel(axes, results, panel, measure, drawn)
             if measure == "error":
                 _draw_reported(axes, experiment, panel)
         for axes in flat[len(panels) :]:
@@ -73,7 +79,7 @@ def draw_measure(results: Results, measure: str, directory: Path, name: str) -> 
             handles,
             labels,
             loc="outside lower center",
-            ncols=_legend_columns(labels, size[0]),
+            ncols=legend_columns,
             frameon=False,
             title=_caption(measure, results),
         )
@@ -95,17 +101,19 @@ def _caption(measure: str, results: Results) -> str:
     return f"mean of {up_to}{runs} run{'s' if runs != 1 else ''}, 95% intervals{stopped}"
 
 
-def _draw_panel(axes: Any, results: Results, panel: str, measure: str) -> None:
+def _draw_panel(axes: Any, results: Results, panel: str, measure: str, models: Sequence[str]) -> None:
+    """Draw the models that have records; the others have no line in the legend."""
     experiment = results.experiment
     logarithmic = _is_logarithmic(experiment)
     # Models are drawn slightly apart, so that bars at the same size do not hide each other.
     width = (max(experiment.sizes) - min(experiment.sizes) or 1) / 100
-    for number, model in enumerate(experiment.models):
+    numbers = {model: number for number, model in enumerate(experiment.models)}  # of its colour and marker
+    for place, model in enumerate(models):
         estimates = {size: results.estimate(panel, model, size, measure) for size in experiment.sizes}
         points = {size: estimate for size, estimate in estimates.items() if estimate is not None}
-        shift = number - (len(experiment.models) - 1) / 2
+        shift = place - (len(models) - 1) / 2
         positions = [size * 1.02**shift if logarithmic else size + shift * width for size in points]
-        _draw_curve(axes, number, model, positions, list(points.values()))
+        _draw_curve(axes, numbers[model], model, positions, list(points.values()))
     axes.set_title(in_picture(panel), fontsize=10)
     if logarithmic:
         axes.set_xscale("log")
@@ -136,11 +144,20 @@ def _draw_curve(axes: Any, number: int, label: str, positions: Sequence[float], 
 
 
 def _draw_reported(axes: Any, experiment: Experiment, panel: str) -> None:
-    """A star for each error that somebody else reports, in the colours after those of the models."""
-    for number, reported in enumerate(experiment.reported, start=len(experiment.models)):
+    """A star for each error that somebody else reports, black and white in turn."""
+    for number, reported in enumerate(experiment.reported):
         if panel == (reported.panel or next(iter(experiment.panels))):
-            colour, label = COLOURS[number % len(COLOURS)], in_picture(reported.says)
-            axes.plot([reported.size], [100 * reported.error], "*", color=colour, markersize=12, label=label, zorder=3)
+            axes.plot(
+                [reported.size],
+                [100 * reported.error],
+                "*",
+                markersize=12,
+                markeredgecolor="black",
+                markerfacecolor="black" if number % 2 == 0 else "white",
+                label=in_picture(reported.says),
+                clip_on=False,
+                zorder=3,
+            )
 
 
 def _set_axes(axes: Any, sizes: Sequence[int]) -> None:
