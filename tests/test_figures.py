@@ -8,7 +8,7 @@ import pytest
 from toy_experiment import TABLE
 
 from hvil.experiments.engine.cells import Cell
-from hvil.experiments.experiment import Experiment, FewerRuns, Reported
+from hvil.experiments.experiment import Experiment, FewerRuns, Position, Reported
 from hvil.experiments.experiment_files import FIGURES, find_experiment
 from hvil.experiments.outcome.plots import draw_measure
 from hvil.experiments.outcome.results import Results, read_results
@@ -99,11 +99,14 @@ def test_a_table_survives_its_file(figure):
 
 def test_errors_that_others_report_are_stars_in_the_picture_of_errors(tmp_path):
     reported = (Reported("the paper", size=20, error=0.3),)
-    results = Results(experiment=replace(TABLE, reported=reported), records={})
+    records = {Position("A", "ours", 20, 0): {"error": 0.2, "rollout_success": 0.9, "curve": []}}
+    results = Results(experiment=replace(TABLE, reported=reported), records=records)
     errors, successes = (
         draw_measure(results, measure, tmp_path, measure)[1].read_text() for measure in ("error", "rollout_success")
     )
     assert "<!-- the paper -->" in errors
+    assert "<!-- ours -->" in errors
+    assert "<!-- theirs -->" not in errors  # a model without records
     assert "<!-- the paper -->" not in successes
     with pytest.raises(InputError, match="no panel 'elsewhere'"):
         replace(TABLE, reported=(Reported("the paper", size=20, error=0.3, panel="elsewhere"),))

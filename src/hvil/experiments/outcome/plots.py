@@ -56,7 +56,7 @@ def draw_measure(results: Results, measure: str, directory: Path, name: str) -> 
     columns = {1: 1, 2: 2, 4: 2}.get(len(panels), 3)
     rows = math.ceil(len(panels) / columns)
     with _pyplot() as plt:
-        width, height = (6.5, 4.4) if len(panels) == 1 else (4.0 * columns, 3.1 * rows)
+        width, height = (6.5, 4.4) if len(panels) == 1 else (4.0 * columns, 3.1 * rows + 0.5)
         drawn = [model for model in experiment.models if any(position.model == model for position in results.records)]
         names = [*drawn, *(reported.says for reported in experiment.reported)]
         legend_columns = _legend_columns(names, width)
