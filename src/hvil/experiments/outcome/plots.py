@@ -52,7 +52,7 @@ def draw(results: Results, directory: Path) -> list[Path]:
 def draw_measure(results: Results, measure: str, directory: Path, name: str) -> list[Path]:
     """Draw one measure as `NAME.png` and `NAME.svg`."""
     experiment = results.experiment
-    panels = list(experiment.panels)
+    panels = [panel for panel in experiment.panels if any(position.panel == panel for position in results.records)]
     columns = {1: 1, 2: 2, 4: 2}.get(len(panels), 3)
     rows = math.ceil(len(panels) / columns)
     with _pyplot() as plt:
