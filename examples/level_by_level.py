@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from hvil.analysis.evaluation import evaluate
 from hvil.analysis.statistics import mean_estimate, shown
 from hvil.data.settings import DataSettings
 from hvil.data.sources import Data, load_data
+from hvil.experiments.outcome.results import read_records
 from hvil.gate.files import write_text
 from hvil.learners.networks.bank import MlpBank
 from hvil.learners.networks.policy import PolicyNetwork
@@ -40,15 +41,6 @@ LEVELS = (("compswap",), ("bstep", "lshift"), ("bubble", "reset"))
 ROOT = "bubble_sort"
 DEMOS, TEST = 30, 500
 JOINT = Path("results/bubblesort/records.jsonl")
-
-
-class Level(NamedTuple):
-    """What was learned of one level."""
-
-    run: Run
-    """Its own procedures under a root."""
-    calls: tuple[str, ...]
-    """The procedures of the level below, whose calls are actions here, after the task's own actions."""
 
 
 def main() -> None:
@@ -77,12 +69,11 @@ def record_of(number: int) -> dict[str, Any]:
     assert data.task is not None
     assert data.test is not None
     settings = task_defaults(data.task, "hvil") | {"seed": number}
-    levels: list[Level] = []
+    levels: list[Run] = []
     traces, below = data.training, ()
     for names in LEVELS:
-        run = trained(data, traces, graph_of(data, names, below), settings)
-        levels.append(Level(run=run, calls=below))
-        traces, below = abstracted(run, traces), names
+        levels.append(trained(data, traces, graph_of(data, names, below), settings))
+        traces, below = abstracted(levels[-1], traces), names
     policy = together(data, settings, levels)
     measured = evaluate(policy.learner.policy(), data.test, data.training, data.task)
     return {
@@ -90,7 +81,7 @@ def record_of(number: int) -> dict[str, Any]:
         "error": measured.error.value,
         "rollout_success": measured.to_mapping()["rollout_success"],
         "training_error": float(policy.learner.policy().wrong(data.training).mean()),
-        "level_errors": [float(level.run.policy.wrong(level.run.data.training).mean()) for level in levels],
+        "level_errors": [float(level.policy.wrong(level.data.training).mean()) for level in levels],
         "seconds": round(time.perf_counter() - started, 1),
         "version": hvil.__version__,
     }
@@ -123,10 +114,8 @@ def abstracted(run: Run, traces: hvil.Traces) -> hvil.Traces:
     """The steps of the root alone: each call of a procedure is one action, taken where the call was made."""
     graph = run.config.graph
     steps = run.learner.infer(traces).steps  # type: ignore[attr-defined]
-    calls = [graph.procedures[callee] for callee in graph.calls[graph.root]]
-    own = [name for name in graph.action_names if graph.can_act[graph.root, graph.action_names.index(name)]]
     words = {number: word for word, number in choices(graph, graph.root).items()}
-    names = (*own, *calls)
+    names = tuple(word for number, word in words.items() if number != graph.terminate)
     observations, actions = [], []
     for first, end in pairwise(steps.offsets):
         of_root = steps.depth[first:end] == 1
@@ -136,15 +125,14 @@ def abstracted(run: Run, traces: hvil.Traces) -> hvil.Traces:
     return hvil.Traces.from_episodes(observations, actions, names, observation_names=traces.observation_names)
 
 
-def together(data: Data, settings: Mapping[str, Any], levels: Sequence[Level]) -> Run:
+def together(data: Data, settings: Mapping[str, Any], levels: Sequence[Run]) -> Run:
     """One policy with the networks of all levels."""
     plan = make_plan(data, {**settings, "updates": 0, "restarts": 1, "exact_start": 0}, defaults="fields")
     whole = train_plan(plan, data)
     network = whole.learner.policy_network  # type: ignore[attr-defined]
-    for number, level in enumerate(levels):
-        own = [*LEVELS[number], ROOT] if level is levels[-1] else LEVELS[number]
-        for name in own:
-            copy_procedure(name, level.run.learner.policy_network, network)  # type: ignore[attr-defined]
+    for names, level in zip((*LEVELS[: len(levels)], (ROOT,)), (*levels, levels[-1]), strict=True):
+        for name in names:  # the root is that of the highest level
+            copy_procedure(name, level.learner.policy_network, network)  # type: ignore[attr-defined]
     return whole
 
 
@@ -178,11 +166,11 @@ def choices(graph: hvil.CallGraph, procedure: int) -> dict[str, int]:
 def table(records: Sequence[Mapping[str, Any]]) -> str:
     """Errors of both ways, and their difference run by run."""
     errors = {record["run"]: record["error"] for record in records}
-    joint = {}
-    for line in JOINT.read_text().splitlines() if JOINT.exists() else ():
-        record = json.loads(line)
-        if (record["model"], record["size"]) == ("HVIL", DEMOS) and record["run"] in errors:
-            joint[record["run"]] = record["record"]["error"]
+    joint = {
+        position.run: record["error"]
+        for position, record in read_records(JOINT).items()
+        if (position.model, position.size) == ("HVIL", DEMOS) and position.run in errors
+    }
     lines = ["| bubble sort, 30 demonstrations | error | runs |", "|---|---|---|"]
     lines.append(f"| level by level | {shown(mean_estimate(np.array(list(errors.values()))))} | {len(errors)} |")
     if len(joint) == len(errors):

@@ -88,7 +88,7 @@ def test_a_level_becomes_a_part_of_one_policy_and_its_calls_become_actions() -> 
     np.testing.assert_array_equal(traces.lengths - calls + inside, data.training.lengths)
 
     upper = levels.trained(data, traces, levels.graph_of(data, ("bstep", "lshift"), ("compswap",)), settings)
-    whole = levels.together(data, settings, [levels.Level(run=lower, calls=())])
+    whole = levels.together(data, settings, [lower])
     network, source = whole.learner.policy_network, upper.learner.policy_network
     levels.copy_procedure("bstep", source, network)
     here, there = (graph.procedure_index("bstep") for graph in (network.graph, source.graph))

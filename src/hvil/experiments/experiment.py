@@ -99,10 +99,6 @@ class FewerRuns:
     sizes: tuple[int, ...] = ()
     """By default all."""
 
-    def covers(self, panel: str, size: int) -> bool:
-        """Whether these cells belong to the part."""
-        return (not self.panels or panel in self.panels) and (not self.sizes or size in self.sizes)
-
 
 @dataclass(frozen=True)
 class Preset:
@@ -232,7 +228,8 @@ class Experiment:
         settings = self.models[model]
         if size not in settings.get("only_sizes", self.sizes):
             return 0
-        fewer = (part.runs for part in self.fewer_runs if part.covers(panel, size))
+        position = Position(panel=panel, model=model, size=size, run=self.first_run)
+        fewer = (part.runs for part in self.fewer_runs if Part(panels=part.panels, sizes=part.sizes).covers(position))
         return min(self.runs, int(settings.get("only_runs", self.runs)), *fewer)
 
     def _check_fewer(self, part: FewerRuns) -> None:

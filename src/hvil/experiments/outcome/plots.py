@@ -52,12 +52,12 @@ def draw(results: Results, directory: Path) -> list[Path]:
 def draw_measure(results: Results, measure: str, directory: Path, name: str) -> list[Path]:
     """Draw one measure as `NAME.png` and `NAME.svg`."""
     experiment = results.experiment
-    panels = [panel for panel in experiment.panels if any(position.panel == panel for position in results.records)]
+    panels = [panel for panel in experiment.panels if panel in {position.panel for position in results.records}]
     columns = {1: 1, 2: 2, 4: 2}.get(len(panels), 3)
     rows = math.ceil(len(panels) / columns)
     with _pyplot() as plt:
         width, height = (6.5, 4.4) if len(panels) == 1 else (4.0 * columns, 3.1 * rows + 0.5)
-        drawn = [model for model in experiment.models if any(position.model == model for position in results.records)]
+        drawn = [model for model in experiment.models if model in {position.model for position in results.records}]
         names = [*drawn, *(reported.says for reported in experiment.reported)]
         legend_columns = _legend_columns(names, width)
         size = width, height + LEGEND_LINE * (1 + math.ceil(len(names) / legend_columns))

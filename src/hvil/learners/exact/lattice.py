@@ -104,3 +104,14 @@ def rows_start(lattice, node, t, counter):
 def rows_stride(lattice, node):
     """How far apart in `lattice.rows` the rows of one node and counter at t and at t + 1 are."""
     return (lattice.counters + 1) * lattice.width[lattice.block[node]]
+
+
+@njit(cache=True)
+@no_type_check
+def furthest(expected):
+    """The largest span d ≥ 1 of which anything is expected (d,), 0 if there is none: how far a frame has to be seen."""
+    reach = 0
+    for d in range(1, len(expected)):
+        if expected[d] > 0.0:
+            reach = d
+    return reach

@@ -1,8 +1,8 @@
 """Compiled sums over all call structures with plain probabilities instead of logarithms: several times faster.
 
-`inside_kernels` and `outside_kernels` have the same sums in logarithms, for traces of any length. Here a number below
-`SMALLEST_DOUBLE` becomes 0. If no weight of a step exceeds 1, a structure that is lost in this way has less than that
-weight, and among structures that weigh at least `SMALLEST` together it counts for nothing. Letters as in `lattice`.
+`inside_kernels` and `outside_kernels` have the same sums in logarithms, for traces of any length. Here a product below
+about 1e-307 becomes 0, and its call structures are lost. No step may have a weight above 1, so each of them has less
+than 1e-307, which counts for nothing if all structures together have at least `SMALLEST`. Letters as in `lattice`.
 """
 
 from typing import NamedTuple, no_type_check
@@ -11,9 +11,8 @@ import numpy as np
 from numba import njit
 
 from hvil.learners.exact.inside_kernels import set_bounds
-from hvil.learners.exact.lattice import empty_states, rows_start, rows_stride
+from hvil.learners.exact.lattice import empty_states, furthest, rows_start, rows_stride
 
-SMALLEST_DOUBLE = 2.3e-308
 SMALLEST = 1e-250
 """The smallest p(x) of a trace whose sums are made here."""
 
@@ -163,10 +162,7 @@ def linear_outside(lattice, weights, spans, likelihood, counts):
     for node in range(nodes):
         for s in range(length if node else 1):
             returned = grads.spans[node, s] if node else whole
-            reach = 0
-            for d in range(1, len(returned)):
-                if returned[d] > 0.0:
-                    reach = d
+            reach = furthest(returned)
             if reach:
                 _frame_forward(lattice, weights, spans, node, s, reach, states)
                 _frame_backward(lattice, weights, spans, states, node, s, reach, returned, grads, counts)

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from hvil.learners.exact.inside_kernels import TINY, frame_forward
-from hvil.learners.exact.lattice import empty_states, rows_start, rows_stride
+from hvil.learners.exact.lattice import empty_states, furthest, rows_start, rows_stride
 
 
 class Expected(NamedTuple):
@@ -143,10 +143,7 @@ def outside_pass(lattice, log_probs, tables, weight, counts):
     for node in range(nodes):
         for s in range(length if node else 1):
             spans = expected.spans[node, s] if node else whole
-            reach = 0
-            for d in range(1, len(spans)):
-                if spans[d] > 0.0:
-                    reach = d
+            reach = furthest(spans)
             if reach:
                 frame_forward(lattice, log_probs, tables, node, s, reach, states)
                 frame_backward(lattice, log_probs, tables, states, expected, node, s, reach, spans)
