@@ -17,7 +17,7 @@ from hvil.gate.engine.local import Failure, Job, run_jobs
 from hvil.gate.engine.ray import ray_engine
 from hvil.gate.errors import InputError
 from hvil.training.fit import prepare
-from hvil.training.restarts import Rung, _Judged, _ProgramSize, _standing, fit_restarts, rungs
+from hvil.training.restarts import Rung, _Judged, _ProgramSize, _standing, fit_restarts, halve, rungs
 
 SMALL: dict[str, Any] = {
     "hidden": 5,
@@ -36,6 +36,11 @@ class Killed(Exception):
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
     return load_file(run / "model.safetensors")
+
+
+def read_record(run: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((run / "restarts.json").read_text(encoding="utf-8"))
+    return record
 
 
 def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
@@ -73,7 +78,7 @@ def test_a_program_stands_by_what_it_explains_then_by_its_size_then_by_its_merit
 @pytest.mark.slow
 def test_the_smaller_program_is_kept_with_its_run(tmp_path: Path) -> None:
     run = hvil.fit(toy_traces(), out=tmp_path / "run", restarts=2, select="program", workers=2, **SMALL)
-    record = json.loads((tmp_path / "run" / "restarts.json").read_text(encoding="utf-8"))
+    record = read_record(tmp_path / "run")
     standing = {k: (each["explained"], -each["length"]) for k, each in record["programs"].items()}
     assert set(standing) == {"0", "1"}
     assert standing[str(record["best"])] == max(standing.values())
@@ -94,12 +99,12 @@ def test_restart_zero_is_the_plain_run_and_others_differ() -> None:
 def test_the_best_restart_is_kept_and_can_be_had_alone(tmp_path: Path) -> None:
     traces = toy_traces()
     run = hvil.fit(traces, out=tmp_path / "run", restarts=3, workers=2, **SMALL)
-    record = json.loads((tmp_path / "run" / "restarts.json").read_text(encoding="utf-8"))
+    record = read_record(tmp_path / "run")
     first = {k: values["8"] for k, values in record["merit"].items()}
     survivors = sorted(first, key=lambda k: first[k], reverse=True)[:2]
     assert set(first) == {"0", "1", "2"}, "all restarts are recorded"
     assert {k for k, values in record["merit"].items() if "12" in values} == set(survivors)
-    assert str(record["best"]) in survivors
+    assert "16" in record["merit"][str(record["best"])]
     assert run.config.training.restart == record["best"]
     assert run.updates == 16
     alone = hvil.fit(traces, out=tmp_path / "alone", restart=record["best"], **SMALL)
@@ -117,10 +122,10 @@ def test_the_best_restart_is_kept_and_can_be_had_alone(tmp_path: Path) -> None:
 def test_restarts_with_an_exact_start_are_judged_at_its_end(tmp_path: Path) -> None:
     settings = SMALL | {"exact_start": 4, "length_price": 0.2, "restarts": 4}
     run = hvil.fit(toy_traces(), out=tmp_path / "run", workers=2, **settings)
-    record = json.loads((tmp_path / "run" / "restarts.json").read_text(encoding="utf-8"))
+    record = read_record(tmp_path / "run")
     assert all("4" in values for values in record["merit"].values())
     assert len([k for k, values in record["merit"].items() if "10" in values]) == 2
-    assert [k for k, values in record["merit"].items() if "16" in values] == [str(record["best"])]
+    assert "16" in record["merit"][str(record["best"])]
     assert run.updates == 16
 
 
@@ -159,9 +164,10 @@ def test_a_search_that_was_killed_ends_with_the_same_bits(tmp_path: Path) -> Non
 
     def dies(jobs: Sequence[Job], *arguments: Any) -> list[Failure]:
         stages.append(len(jobs))
+        failures = run_jobs(jobs, *arguments)
         if len(stages) == 2:
             raise Killed
-        return run_jobs(jobs, *arguments)
+        return failures
 
     with pytest.raises(Killed):
         fit_restarts(plan, data, tmp_path / "killed", workers=2, engine=dies)
@@ -169,11 +175,35 @@ def test_a_search_that_was_killed_ends_with_the_same_bits(tmp_path: Path) -> Non
         fit_restarts(plan, data, tmp_path / "killed")
     again = fit_restarts(plan, data, tmp_path / "killed", workers=2, resume=True)
     assert same(weights(tmp_path / "whole"), weights(tmp_path / "killed"))
+    whole_record, killed_record = read_record(tmp_path / "whole"), read_record(tmp_path / "killed")
+    assert killed_record == whole_record, "what was judged before the end is not judged anew, by later weights"
     assert again.config == whole.config
     other = prepare(toy_traces(), two | {"hidden": 6})[1]
     (tmp_path / "killed" / "config.json").unlink()
     with pytest.raises(InputError, match="another configuration: hidden"):
         fit_restarts(other, data, tmp_path / "killed", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("fitting", "stages", "best"),
+    [
+        ({3}, [(8, [0, 1, 2, 3]), (12, [3, 2]), (16, [3])], 3),
+        ({2}, [(8, [0, 1, 2, 3]), (12, [3, 2]), (16, [3]), (16, [2])], 2),
+        ({0}, [(8, [0, 1, 2, 3]), (12, [3, 2]), (16, [3]), (16, [2]), (16, [1, 0])], 0),
+        (set(), [(8, [0, 1, 2, 3]), (12, [3, 2]), (16, [3]), (16, [2]), (16, [1, 0])], 3),
+    ],
+)
+def test_a_failed_search_goes_on_with_what_was_dropped_last(fitting: set[int], stages: list[Any], best: int) -> None:
+    trained = []
+
+    def train(numbers: Sequence[int], until: int) -> dict[int, _Judged]:
+        """Higher numbers have more merit, and all fail that should not fit."""
+        trained.append((until, [*numbers]))
+        errors = {k: (0.0 if k in fitting else 0.5) if until == 16 else None for k in numbers}
+        return {k: _Judged(updates=until, merit=float(k), training_error=errors[k]) for k in numbers}
+
+    assert next(iter(halve(range(4), rungs(4, 16), train))) == best
+    assert trained == stages
 
 
 @pytest.mark.slow

@@ -3,8 +3,10 @@
 A search for structure may fail, and a failed search shows it in its own objective. Successive halving: all restarts run
 for half of the updates, the better half of them for half of the rest, and so on; the last one runs to the end. If there
 is an exact start, the first halving is at its end: a structure is found by then, and the rest is not yet paid for. If
-the programs decide (`select`), two run to the end. Each restart is a run of its own in `restarts/K`, so that a killed
-search goes on where it was.
+the programs decide (`select`), two run to the end.
+A search whose best restart does half of its training traces wrong has failed, and goes on: those that were dropped at
+the last halving run to the end after all, then those of the halving before, until one does not fail. Each restart is a
+run of its own in `restarts/K`, so that a killed search goes on where it was.
 """
 
 import hashlib
@@ -18,6 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hvil.analysis.evaluation import FAILED_SHARE
 from hvil.analysis.explain.simplification import length
 from hvil.data.sources import Data
 from hvil.data.traces import Traces
@@ -70,7 +73,14 @@ class _Judged:
 
     updates: int
     merit: float
+    training_error: float | None = None
+    """At the end of the training; None where actions are vectors, of which none is quite right."""
     program: _ProgramSize | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended as a failed search."""
+        return self.training_error is not None and self.training_error >= FAILED_SHARE
 
 
 def rungs(restarts: int, updates: int, start: int = 0, finalists: int = 1) -> list[Rung]:
@@ -214,27 +224,54 @@ def _search(
     finalists = FINALISTS if training.select == "program" else 1
     stages = rungs(len(configs), training.updates, getattr(plan.config.model, "exact_start", 0), finalists)
     judged: dict[str, dict[str, float]] = {str(k): {} for k in configs}
-    left = list(configs)
-    for number, stage in enumerate(stages):
-        jobs = [_job(store, k, configs[k], stage.until) for k in left]
-        advance = _share_of(on_progress, number, stages, len(jobs))
-        failures = engine(
-            jobs, WORK, min(workers or os.cpu_count() or 1, len(jobs)), store / "workers.log", advance, lambda key: None
-        )
+
+    def train(numbers: Sequence[int], until: int) -> dict[int, _Judged]:
+        """Train restarts up to an update, and judge them; those that were judged before a kill are as they were."""
+        jobs = [_job(store, k, configs[k], until) for k in numbers]
+        advance = _share_of(on_progress, [stage.until for stage in stages].index(until), stages, len(jobs))
+        new = [job for job in jobs if not has_file(job.target)]
+        at_a_time = min(workers or os.cpu_count() or 1, len(new))
+        failures = engine(new, WORK, at_a_time, store / "workers.log", advance, lambda key: None) if new else ()
         if failures:
             raise OSError(f"restart {failures[0].key.rpartition('-')[2]} failed: {failures[0].reason}")
-        results = {k: _read_judged(job.target) for k, job in zip(left, jobs, strict=True)}
+        results = {k: _read_judged(job.target) for k, job in zip(numbers, jobs, strict=True)}
         for k, result in results.items():
-            judged[str(k)][str(stage.until)] = result.merit
-        left = sorted(left, key=lambda k: _standing(results[k]), reverse=True)[: stage.survivors]
-    best = left[0]
-    programs = {str(k): asdict(result.program) for k, result in results.items() if result.program is not None}
+            judged[str(k)][str(until)] = result.merit
+        return results
+
+    ended = halve(list(configs), stages, train)
+    best = next(iter(ended))
+    programs = {str(k): asdict(result.program) for k, result in ended.items() if result.program is not None}
     write_json(out / RECORD, {"best": best, "merit": judged, **({"programs": programs} if programs else {})})
     _keep(store / str(best), out)
     write_note(out, plan.config.data.source)  # a restart on another machine has that machine's signature
     run = load(out)
     run.plan, run.data = replace(plan, config=configs[best]), data
     return run
+
+
+def halve(
+    restarts: Sequence[int], stages: Sequence[Rung], train: Callable[[Sequence[int], int], Mapping[int, _Judged]]
+) -> dict[int, _Judged]:
+    """Search among restarts: those that have run to the end, the best one first.
+
+    Args:
+        restarts: their numbers.
+        stages: when to halve.
+        train: trains restarts up to an update, and judges them.
+    """
+    left, dropped = list(restarts), []
+    for stage in stages:
+        judged = train(left, stage.until)
+        left = sorted(left, key=lambda k: _standing(judged[k]), reverse=True)
+        left, others = left[: stage.survivors], left[stage.survivors :]
+        dropped.append(others)
+    dropped.pop()  # these have run to the end
+    ended = dict(judged)
+    while all(result.failed for result in ended.values()) and dropped:
+        ended |= train(dropped.pop(), stages[-1].until)
+    best_first = sorted(ended, key=lambda k: (not ended[k].failed, _standing(ended[k])), reverse=True)
+    return {k: ended[k] for k in best_first}
 
 
 def work(cell: Mapping[str, Any], progress: Callable[[float], None], scratch: Path) -> dict[str, Any]:
@@ -245,11 +282,13 @@ def work(cell: Mapping[str, Any], progress: Callable[[float], None], scratch: Pa
     out = store / str(config.training.restart)
     plan = Plan(config=config, reasons={})
     run = carry_out(plan, data, out, resume=True, observers=[ShareDone(progress, until)], until=until, keep_data=False)
-    chosen_by_program = config.training.select == "program" and until == config.training.updates
+    ended = until == config.training.updates
+    measured = data.training[:MEASURED]
     return {
         "updates": run.updates,
-        "merit": merit(run, data.training[:MEASURED], out / METRICS),
-        "program": _program(run, data) if chosen_by_program else None,
+        "merit": merit(run, measured, out / METRICS),
+        "training_error": float(run.policy.wrong(measured).mean()) if ended and measured.vectors is None else None,
+        "program": _program(run, data) if ended and config.training.select == "program" else None,
     }
 
 
@@ -287,7 +326,6 @@ def _job(store: Path, restart: int, config: Config, until: int) -> Job:
     place = str(store.resolve())
     cell = {"store": place, "until": until, "config": config.to_mapping()}
     target = store / f"{restart}-{until}.json"
-    target.unlink(missing_ok=True)  # a restart that has come so far before says so at once, from its checkpoint
     # Searches that run at the same time on one cluster must not have jobs of the same name.
     key = f"{hashlib.sha256(place.encode()).hexdigest()[:10]}-{restart}"
     return Job(key=key, cell=cell, target=target, scratch=store / f"{restart}-scratch")
