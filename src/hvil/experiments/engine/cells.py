@@ -202,7 +202,7 @@ def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
         remove_directory(scratch)
         run = train_plan(plan, data, scratch, observers=watchers, workers=1)
     metrics = read_metrics(scratch / METRICS)
-    config = plan.config
+    config = run.config  # of the restart that was kept
     return {
         "cell": cell.to_mapping(),
         **run.evaluate().to_mapping(),

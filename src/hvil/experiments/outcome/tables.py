@@ -32,8 +32,8 @@ def page(results: Results, findings: Sequence[Finding], pictures: Sequence[Path]
         f"# {in_markdown(experiment.title)}",
         "",
         f"{in_markdown_code(command)}: {part}{results.expected} cells, "
-        f"{experiment.runs} runs each, {hours:.1f} hours of one processor's time, "
-        f"hvil {in_markdown(', '.join(versions))}.",
+        f"at most {experiment.runs} runs of each kind, {hours:.1f} hours of training (without that of the restarts "
+        f"that were dropped), hvil {in_markdown(', '.join(versions))}.",
         "",
         *([*map(in_markdown, experiment.notes.split("\n")), ""] if experiment.notes else []),
         *(f"![{in_markdown(experiment.title)}]({path.name})" for path in pictures if path.suffix == ".svg"),
