@@ -10,7 +10,7 @@ from toy_experiment import TABLE
 from hvil.experiments.engine.cells import Cell
 from hvil.experiments.experiment import Experiment, FewerRuns, Position, Reported
 from hvil.experiments.experiment_files import FIGURES, find_experiment
-from hvil.experiments.outcome.plots import draw_measure
+from hvil.experiments.outcome.plots import _draw_panel, _pyplot, draw_measure
 from hvil.experiments.outcome.results import Results, read_results
 from hvil.experiments.outcome.tables import page
 from hvil.experiments.outcome.verdicts import judge_all
@@ -108,6 +108,10 @@ def test_errors_that_others_report_are_stars_in_the_picture_of_errors(tmp_path):
     assert "<!-- ours -->" in errors
     assert "<!-- theirs -->" not in errors  # a model without records
     assert "<!-- the paper -->" not in successes
+    with _pyplot() as plt:
+        axes = plt.figure().gca()
+        _draw_panel(axes, results, "A", "error", ["ours"])
+        assert axes.get_ylim()[1] > 30, "the star is within the axes"
     with pytest.raises(InputError, match="no panel 'elsewhere'"):
         replace(TABLE, reported=(Reported("the paper", size=20, error=0.3, panel="elsewhere"),))
 

@@ -65,8 +65,6 @@ def draw_measure(results: Results, measure: str, directory: Path, name: str) -> 
         flat = list(grid.flat)
         for axes, panel in zip(flat, panels, strict=False):
             _draw_panel(axes, results, panel, measure, drawn)
-            if measure == "error":
-                _draw_reported(axes, experiment, panel)
         for axes in flat[len(panels) :]:
             axes.set_visible(False)
         figure.suptitle(in_picture(experiment.title))
@@ -114,6 +112,8 @@ def _draw_panel(axes: Any, results: Results, panel: str, measure: str, models: S
         shift = place - (len(models) - 1) / 2
         positions = [size * 1.02**shift if logarithmic else size + shift * width for size in points]
         _draw_curve(axes, numbers[model], model, positions, list(points.values()))
+    if measure == "error":
+        _draw_reported(axes, experiment, panel)
     axes.set_title(in_picture(panel), fontsize=10)
     if logarithmic:
         axes.set_xscale("log")
