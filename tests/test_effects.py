@@ -56,8 +56,10 @@ def mixed_traces(graph: CallGraph, sequences: list[list[int]], seed: int = 0, an
     return replace(traces, observations=observations, observation_names=NAMES)
 
 
-def learner_with_effects(graph: CallGraph, seed: int = 0, **options: Any) -> HvilLearner:
-    learner = make_learner(graph, (len(NAMES),), seed, effect_fields=FIELDS, effects=WEIGHT, **options)
+def learner_with_effects(
+    graph: CallGraph, seed: int = 0, fields: tuple[EffectField, ...] = FIELDS, **options: Any
+) -> HvilLearner:
+    learner = make_learner(graph, (len(NAMES),), seed, effect_fields=fields, effects=WEIGHT, **options)
     effects = learner.policy_network.effects
     assert effects is not None
     with torch.no_grad():
@@ -159,11 +161,12 @@ def test_effects_are_probabilities() -> None:
     torch.testing.assert_close(total, torch.ones_like(total), rtol=1e-3, atol=1e-3)
 
 
-def test_a_run_that_pauses_ends_with_the_same_bits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fields", [FIELDS, FIELDS[:3], FIELDS[3:]], ids=["all", "no number", "no category"])
+def test_a_run_that_pauses_ends_with_the_same_bits(fields: tuple[EffectField, ...], tmp_path: Path) -> None:
     graph = GRAPHS["tree"]
     traces = mixed_traces(graph, random_sequences(graph, [1, 2, 3, 2]))
     training = TrainingSettings(updates=8, batch_size=2)
-    whole, halved = (learner_with_effects(graph, exact_start=3) for _ in range(2))
+    whole, halved = (learner_with_effects(graph, fields=fields, exact_start=3) for _ in range(2))
     train(whole, traces, training)
     for until in (2, 5, None):
         hooks = Hooks(checkpoints=Checkpoints(tmp_path / "checkpoint", {}))

@@ -283,7 +283,8 @@ def _initial_state(learner: Learner, settings: TrainingSettings) -> State:
         raise TypeError(f"a learner is a torch.nn.Module; {type(learner).__name__} is not")
     learner.to(find_device(settings.device))
     learner.train()
-    parameters = [p for p in learner.parameters() if p.requires_grad]
+    # One without numbers (the variances of effects, if no field is a number) gets no gradient, and so no moments.
+    parameters = [p for p in learner.parameters() if p.requires_grad and p.numel()]
     # The fused kernel is one call for all parameters, and element by element: the same bits each time.
     optimiser = torch.optim.Adam(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
     average = [parameter.detach().clone() for parameter in parameters] if settings.average else []
