@@ -36,6 +36,8 @@ LETTERS_AN_INCH = 12
 """Of a legend, in the size of our style."""
 LEGEND_LINE = 0.21
 """Inches that a line of a legend takes."""
+LEAST_TOP = 5.0
+"""The axis goes up to so many per cent at least: hundredths of a per cent are nothing to look at."""
 LEGEND_MARGIN = 7
 """Letters that the line and the marker before a name take, and the gap after it."""
 
@@ -167,7 +169,8 @@ def _set_axes(axes: Any, sizes: Sequence[int]) -> None:
     axes.xaxis.set_major_locator(FixedLocator(list(sizes)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
+    top = max(axes.get_ylim()[1], LEAST_TOP)
+    axes.set_ylim(bottom=-0.03 * top, top=top)
     axes.grid(alpha=0.3)
 
 
