@@ -18,8 +18,8 @@ from hvil.experiments.outcome.results import Results
 from hvil.gate.files import write_atomically
 from hvil.gate.text import in_picture
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""The colours of Okabe and Ito, which people with any kind of colour vision can tell apart."""
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+"""The colours of Okabe and Ito, which people with any kind of colour vision can tell apart, and a grey."""
 MARKERS = "osD^vPX"
 
 STYLE: Any = {"svg.hashsalt": "hvil", "font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
@@ -95,8 +95,9 @@ def _legend_columns(labels: Sequence[str], inches: float) -> int:
 
 
 def _caption(measure: str, results: Results) -> str:
-    runs = max((len(results.values(*position[:3])) for position in results.records), default=0)
-    up_to = "up to " if len(results.records) < results.expected else ""
+    counts = {len(results.values(*position[:3])) for position in results.records}
+    runs = max(counts, default=0)
+    up_to = "up to " if len(counts) > 1 or len(results.records) < results.expected else ""
     stopped = ", each run at its best evaluation" if measure == "error_best" else ""
     return f"mean of {up_to}{runs} run{'s' if runs != 1 else ''}, 95% intervals{stopped}"
 
