@@ -16,6 +16,7 @@ from hvil.data.streams import restart_seed
 from hvil.gate.engine.local import Failure, Job, run_jobs
 from hvil.gate.engine.ray import ray_engine
 from hvil.gate.errors import InputError
+from hvil.training import restarts
 from hvil.training.fit import prepare
 from hvil.training.restarts import Rung, _Judged, _ProgramSize, _standing, fit_restarts, halve, rungs
 
@@ -32,6 +33,12 @@ SMALL |= {"samples": 2, "baseline": "leave-one-out"}
 
 class Killed(Exception):
     pass
+
+
+@pytest.fixture
+def none_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a few updates every search has failed; here that is none of our business, and would only take time."""
+    monkeypatch.setattr(restarts, "FAILED_SHARE", 2.0)
 
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
@@ -76,6 +83,7 @@ def test_a_program_stands_by_what_it_explains_then_by_its_size_then_by_its_merit
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("none_fails")
 def test_the_smaller_program_is_kept_with_its_run(tmp_path: Path) -> None:
     run = hvil.fit(toy_traces(), out=tmp_path / "run", restarts=2, select="program", workers=2, **SMALL)
     record = read_record(tmp_path / "run")
@@ -96,6 +104,7 @@ def test_restart_zero_is_the_plain_run_and_others_differ() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("none_fails")
 def test_the_best_restart_is_kept_and_can_be_had_alone(tmp_path: Path) -> None:
     traces = toy_traces()
     run = hvil.fit(traces, out=tmp_path / "run", restarts=3, workers=2, **SMALL)
@@ -104,7 +113,7 @@ def test_the_best_restart_is_kept_and_can_be_had_alone(tmp_path: Path) -> None:
     survivors = sorted(first, key=lambda k: first[k], reverse=True)[:2]
     assert set(first) == {"0", "1", "2"}, "all restarts are recorded"
     assert {k for k, values in record["merit"].items() if "12" in values} == set(survivors)
-    assert "16" in record["merit"][str(record["best"])]
+    assert str(record["best"]) in survivors
     assert run.config.training.restart == record["best"]
     assert run.updates == 16
     alone = hvil.fit(traces, out=tmp_path / "alone", restart=record["best"], **SMALL)
@@ -119,17 +128,19 @@ def test_the_best_restart_is_kept_and_can_be_had_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("none_fails")
 def test_restarts_with_an_exact_start_are_judged_at_its_end(tmp_path: Path) -> None:
     settings = SMALL | {"exact_start": 4, "length_price": 0.2, "restarts": 4}
     run = hvil.fit(toy_traces(), out=tmp_path / "run", workers=2, **settings)
     record = read_record(tmp_path / "run")
     assert all("4" in values for values in record["merit"].values())
     assert len([k for k, values in record["merit"].items() if "10" in values]) == 2
-    assert "16" in record["merit"][str(record["best"])]
+    assert [k for k, values in record["merit"].items() if "16" in values] == [str(record["best"])]
     assert run.updates == 16
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("none_fails")
 def test_the_restart_that_was_kept_can_be_trained_longer(tmp_path: Path) -> None:
     traces, out = toy_traces(), tmp_path / "run"
     kept = hvil.fit(traces, out=out, restarts=2, workers=2, **SMALL).config.training.restart
@@ -140,6 +151,7 @@ def test_the_restart_that_was_kept_can_be_trained_longer(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("none_fails")
 def test_restarts_on_ray_are_those_of_this_machine(tmp_path: Path) -> None:
     data, plan = prepare(toy_traces(), SMALL | {"restarts": 2})
     here = fit_restarts(plan, data, tmp_path / "here", workers=2)
@@ -156,6 +168,7 @@ def test_restarts_refuse_what_only_one_run_can_have(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("none_fails")
 def test_a_search_that_was_killed_ends_with_the_same_bits(tmp_path: Path) -> None:
     two = SMALL | {"restarts": 2}
     data, plan = prepare(toy_traces(), two)
@@ -207,6 +220,7 @@ def test_a_failed_search_goes_on_with_what_was_dropped_last(fitting: set[int], s
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("none_fails")
 def test_the_command_says_how_restarts_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = [word for name, value in SMALL.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     out = tmp_path / "run"
