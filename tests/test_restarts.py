@@ -37,7 +37,7 @@ class Killed(Exception):
 
 @pytest.fixture
 def none_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a few updates every search has failed; here that is none of our business, and would only take time."""
+    """No search counts as failed: after a few updates all would, and going on takes time."""
     monkeypatch.setattr(restarts, "FAILED_SHARE", 2.0)
 
 
@@ -210,7 +210,7 @@ def test_a_failed_search_goes_on_with_what_was_dropped_last(fitting: set[int], s
     trained = []
 
     def train(numbers: Sequence[int], until: int) -> dict[int, _Judged]:
-        """Higher numbers have more merit, and all fail that should not fit."""
+        """Restarts with higher numbers have more merit; those that are not in `fitting` fail."""
         trained.append((until, [*numbers]))
         errors = {k: (0.0 if k in fitting else 0.5) if until == 16 else None for k in numbers}
         return {k: _Judged(updates=until, merit=float(k), training_error=errors[k]) for k in numbers}

@@ -253,7 +253,9 @@ def _search(
 def halve(
     restarts: Sequence[int], stages: Sequence[Rung], train: Callable[[Sequence[int], int], Mapping[int, _Judged]]
 ) -> dict[int, _Judged]:
-    """Search among restarts: those that have run to the end, the best one first.
+    """Drop the worse half of the restarts again and again; if the last one fails, go on with those dropped last.
+
+    Gives the restarts that have run to the end, the best one first.
 
     Args:
         restarts: their numbers.
