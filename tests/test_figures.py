@@ -24,7 +24,7 @@ from hvil.gate.errors import InputError
         ("acausal", "ours", 8 * (2 * 3 * 10 + (4 * 7 - 2 * 3) * 3)),
         ("acausal", "quick", 2 * 2 * 8 * 3),
         ("bubblesort", "paper", 10 * 2 * 5),
-        ("bubblesort", "ours", 2 * (20 + 20 + 10 + 20) + 2 * 4 * 10 + 4 * 5),
+        ("bubblesort", "ours", 2 * (20 + 20 + 10 + 20) + 2 * (10 + 20 + 10 + 10) + 4 * 5),
         ("bubblesort", "quick", 3 * 3 * 3),
         ("karel-data", "paper", 6 * 5 * (10 + 5 + 3 + 3)),
         ("karel-data", "ours", 12 * 4 * (10 + 5 + 3 + 3) + 12 * 3 * 3),
@@ -67,19 +67,18 @@ def test_bubble_sort_as_the_authors_ran_it_counts_traces_and_has_validation_trac
 
 
 def test_sizes_runs_and_their_first_number_can_be_given():
-    models = {"ours": {}, "theirs": {"model": "lstm", "only_sizes": [20], "only_runs": 1}}
-    table = replace(
-        TABLE, models=models, fewer_runs=(FewerRuns(2, sizes=(20,)), FewerRuns(1, sizes=(40,))), first_run=7
-    )
+    models = {"ours": {}, "theirs": {"model": "lstm", "only_sizes": [20]}}
+    fewer = (FewerRuns(2, sizes=(20,)), FewerRuns(1, sizes=(40,)), FewerRuns(1, models=("theirs",)))
+    table = replace(TABLE, models=models, fewer_runs=fewer, first_run=7)
     cells = table.cells()
     assert table.size == len(cells) == 2 * (3 + 2 + 1 + 1)
     assert {(p.size, p.run) for p in cells if p.model == "theirs"} == {(20, 7)}
     assert {p.run for p in cells if p.size == 10} == {7, 8, 9}
-    assert not any("only_runs" in cell.settings or "only_sizes" in cell.settings for cell in cells.values())
+    assert not any("only_sizes" in cell.settings for cell in cells.values())
     for change, message in (
-        ({"fewer_runs": (FewerRuns(1, sizes=(7,)),)}, "no panel or size 7"),
+        ({"fewer_runs": (FewerRuns(1, sizes=(7,)),)}, "no 7 among its sizes"),
+        ({"fewer_runs": (FewerRuns(1, models=("nobody",)),)}, "no 'nobody' among its models"),
         ({"fewer_runs": (FewerRuns(0),)}, "0 runs; expected at least one"),
-        ({"models": {"ours": {"only_runs": 0}}}, "only_runs is 0"),
         ({"models": {"ours": {"only_sizes": 20}}}, "only_sizes is 20"),
         ({"first_run": -1}, "from 0"),
     ):

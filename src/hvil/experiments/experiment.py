@@ -24,7 +24,7 @@ MEASURES = {
 """The shares that a record holds. `error_best` comes from the errors during training: it is the error with the best
 time to stop, which nobody can know beforehand, and so a bound for every rule that decides when to stop."""
 
-OF_MODEL = ("task_option", "only_sizes", "only_runs")
+OF_MODEL = ("task_option", "only_sizes")
 """What the table says of a model beside its settings."""
 
 MOST_CELLS = 1_000_000
@@ -89,35 +89,6 @@ class Reported:
     """By default the first."""
 
 
-@dataclass(frozen=True)
-class FewerRuns:
-    """A part of an experiment that has fewer runs than the rest, because less depends on it."""
-
-    runs: int
-    panels: tuple[str, ...] = ()
-    """By default all."""
-    sizes: tuple[int, ...] = ()
-    """By default all."""
-
-
-@dataclass(frozen=True)
-class Preset:
-    """A size of an experiment: what differs from the table as it stands; None: nothing."""
-
-    runs: int | None = None
-    fewer_runs: tuple[FewerRuns, ...] | None = None
-    first_run: int | None = None
-    sizes: tuple[int, ...] | None = None
-    test_traces: int | None = None
-    validation: int | None = None
-    panels: Mapping[str, str] | None = None
-    models: Mapping[str, Mapping[str, Any]] | None = None
-    claims: tuple[Claim, ...] | None = None
-    notes: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings to add to those that all models share."""
-
-
 class Position(NamedTuple):
     """Where in the figure a cell belongs."""
 
@@ -148,6 +119,42 @@ EVERYTHING = Part()
 
 
 @dataclass(frozen=True)
+class FewerRuns:
+    """A part of an experiment that has fewer runs than the rest, because less depends on it."""
+
+    runs: int
+    panels: tuple[str, ...] = ()
+    """By default all."""
+    models: tuple[str, ...] = ()
+    """By default all."""
+    sizes: tuple[int, ...] = ()
+    """By default all."""
+
+    @property
+    def part(self) -> Part:
+        """The part."""
+        return Part(panels=self.panels, models=self.models, sizes=self.sizes)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A size of an experiment: what differs from the table as it stands; None: nothing."""
+
+    runs: int | None = None
+    fewer_runs: tuple[FewerRuns, ...] | None = None
+    first_run: int | None = None
+    sizes: tuple[int, ...] | None = None
+    test_traces: int | None = None
+    validation: int | None = None
+    panels: Mapping[str, str] | None = None
+    models: Mapping[str, Mapping[str, Any]] | None = None
+    claims: tuple[Claim, ...] | None = None
+    notes: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings to add to those that all models share."""
+
+
+@dataclass(frozen=True)
 class Experiment:
     """One figure."""
 
@@ -159,7 +166,7 @@ class Experiment:
     """The settings of each learner, by its name in the legend: `model` (the kind of learner), fields of that learner's
     settings and of `TrainingSettings` (both in `hvil.learners.settings`), `call_graph`, and what holds for this model
     alone: `task_option`, which is added to the panel's task, such as the `shuffled` of `mnist-parity:0.7,shuffled`;
-    `only_sizes` and `only_runs`, some of the experiment's sizes, and how many of its runs."""
+    `only_sizes`, some of the experiment's sizes."""
     sizes: tuple[int, ...]
     """The values on the axis: numbers of training traces, or percentiles."""
     runs: int = 3
@@ -192,8 +199,8 @@ class Experiment:
             raise InputError(f"name {self.name[:80]!r} cannot be a file's; use letters, digits, . _ -")
         if not self.panels or not self.models or not self.sizes or self.runs < 1 or self.first_run < 0:
             raise InputError(f"experiment {self.name}: needs at least one panel, model, size and run (from 0)")
-        for part in self.fewer_runs:
-            self._check_fewer(part)
+        for fewer in self.fewer_runs:
+            self._check_fewer(fewer)
         for model in self.models:
             self._check_extent(model)
         if self.runs > MOST_CELLS or self.size > MOST_CELLS:
@@ -225,25 +232,20 @@ class Experiment:
 
     def _runs(self, panel: str, model: str, size: int) -> int:
         """How many runs a model has in a panel with one of the sizes."""
-        settings = self.models[model]
-        if size not in settings.get("only_sizes", self.sizes):
+        if size not in self.models[model].get("only_sizes", self.sizes):
             return 0
         position = Position(panel=panel, model=model, size=size, run=self.first_run)
-        fewer = (part.runs for part in self.fewer_runs if Part(panels=part.panels, sizes=part.sizes).covers(position))
-        return min(self.runs, int(settings.get("only_runs", self.runs)), *fewer)
+        return min([self.runs, *(fewer.runs for fewer in self.fewer_runs if fewer.part.covers(position))])
 
-    def _check_fewer(self, part: FewerRuns) -> None:
-        unknown = [*(set(part.panels) - set(self.panels)), *(set(part.sizes) - set(self.sizes))]
-        if part.runs < 1 or unknown:
-            what = f"no panel or size {unknown[0]!r}" if unknown else f"{part.runs} runs; expected at least one"
-            raise InputError(f"experiment {self.name}, fewer_runs: {what}")
+    def _check_fewer(self, fewer: FewerRuns) -> None:
+        self.check_part(fewer.part)
+        if fewer.runs < 1:
+            raise InputError(f"experiment {self.name}, fewer_runs: {fewer.runs} runs; expected at least one")
 
     def _check_extent(self, model: str) -> None:
-        sizes, runs = self.models[model].get("only_sizes", self.sizes), self.models[model].get("only_runs", 1)
+        sizes = self.models[model].get("only_sizes", self.sizes)
         if not isinstance(sizes, list | tuple) or not all(isinstance(size, int) for size in sizes):
             raise InputError(f"experiment {self.name}, model {model}: only_sizes is {sizes!r}; expected a list")
-        if not isinstance(runs, int) or isinstance(runs, bool) or runs < 1:
-            raise InputError(f"experiment {self.name}, model {model}: only_runs is {runs!r}; expected a number from 1")
 
     def _check(self, claim: Claim) -> None:
         where = f"experiment {self.name}, claim {claim.says!r}"

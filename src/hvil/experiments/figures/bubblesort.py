@@ -25,8 +25,7 @@ PAPERS_LSTM: Mapping[str, Any] = {"model": "lstm", "layers": 4, "units": 64, "la
 PAPERS_HVIL: Mapping[str, Any] = {"model": "hvil", **AUTHORS}
 SEARCH: Mapping[str, Any] = {"model": "hvil", **frozen_search("bubblesort")}
 GIVEN: Mapping[str, Any] = {"annotations": "use", "exact_start": 0, "restarts": 1}
-TEN_RUNS: Mapping[str, Any] = {"only_runs": 10}
-AT_30: Mapping[str, Any] = {"only_sizes": [30], "only_runs": 5}
+AT_30: Mapping[str, Any] = {"only_sizes": [30]}
 
 CLAIMS = (
     Claim("24% error with 30 demonstrations", "at-most", HVIL, sizes=(30,), level=PAPER_ERROR),
@@ -41,8 +40,8 @@ EXPERIMENT = Experiment(
     panels={"bubble sort": "bubblesort"},
     models={
         HVIL: SEARCH,
-        LSTM: {**PAPERS_LSTM, **TEN_RUNS},
-        BEST_LSTM: {"model": "lstm", "layers": 4, "units": 64, **best_found("bubblesort", "lstm"), **TEN_RUNS},
+        LSTM: PAPERS_LSTM,
+        BEST_LSTM: {"model": "lstm", "layers": 4, "units": 64, **best_found("bubblesort", "lstm")},
         CEILING: {**SEARCH, **GIVEN},
         PAPERS: {**PAPERS_HVIL, **AT_30},
         FLAT: {**SEARCH, "exact_start": 0, "call_graph": "tree:5x1", **AT_30},
@@ -51,7 +50,11 @@ EXPERIMENT = Experiment(
     },
     sizes=(10, 30, 50, 70),
     runs=20,
-    fewer_runs=(FewerRuns(10, sizes=(50,)),),
+    fewer_runs=(
+        FewerRuns(10, sizes=(50,)),
+        FewerRuns(10, models=(LSTM, BEST_LSTM), sizes=(10, 70)),
+        FewerRuns(5, models=(PAPERS, FLAT, FEEDFORWARD, STACK_RNN)),
+    ),
     first_run=TEST_RUNS,
     test_traces=500,
     settings={**TRAINING, "hidden": 100, "batch_size": 10},

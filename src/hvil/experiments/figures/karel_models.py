@@ -30,7 +30,7 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
     FLAT: {"model": "hvil", "call_graph": "tree:5x1", **SEARCH, "exact_start": 0},
 }
 PAPERS, FEEDFORWARD, STACK_RNN = "HVIL, the paper's settings", "feed-forward", "Stack-RNN"
-AT_10: Mapping[str, Any] = {**SHORT, "only_sizes": [10], "only_runs": 3}
+AT_10: Mapping[str, Any] = {**SHORT, "only_sizes": [10]}
 OTHERS: Mapping[str, Mapping[str, Any]] = {
     PAPERS: {"model": "hvil", "call_graph": "tree:5x2", **AT_10},
     FEEDFORWARD: {"model": "feedforward", **AT_10},
