@@ -11,12 +11,12 @@ from safetensors.torch import load_file
 from toy_learner import toy_traces
 
 import hvil
+from hvil.analysis import evaluation
 from hvil.cli.main import main
 from hvil.data.streams import restart_seed
 from hvil.gate.engine.local import Failure, Job, run_jobs
 from hvil.gate.engine.ray import ray_engine
 from hvil.gate.errors import InputError
-from hvil.training import restarts
 from hvil.training.fit import prepare
 from hvil.training.restarts import Rung, _Judged, _ProgramSize, _standing, fit_restarts, halve, rungs
 
@@ -38,7 +38,7 @@ class Killed(Exception):
 @pytest.fixture
 def none_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """No search counts as failed: after a few updates all would, and going on takes time."""
-    monkeypatch.setattr(restarts, "FAILED_SHARE", 2.0)
+    monkeypatch.setattr(evaluation, "FAILED_SHARE", 2.0)
 
 
 def weights(run: Path) -> dict[str, torch.Tensor]:

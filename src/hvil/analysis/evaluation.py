@@ -233,6 +233,11 @@ def evaluate(
     )
 
 
+def has_failed(training_error: float | None) -> bool:
+    """Whether a search has failed, by its share of wrong training traces; of an unknown one nothing is said."""
+    return training_error is not None and training_error >= FAILED_SHARE
+
+
 def search_failure(policy: Policy, training: Traces) -> str | None:
     """A sentence that says that the training failed, and where; None if it did not.
 
@@ -242,7 +247,7 @@ def search_failure(policy: Policy, training: Traces) -> str | None:
     """
     episodes = record(policy, training, details=False)
     share = float(episodes.wrong.mean())
-    if share < FAILED_SHARE:
+    if not has_failed(share):
         return None
     lengths = np.diff(episodes.row_offsets)
     at_end = episodes.wrong & (lengths > training.lengths)

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hvil.analysis.evaluation import FAILED_SHARE
+from hvil.analysis.evaluation import has_failed
 from hvil.analysis.explain.simplification import length
 from hvil.data.sources import Data
 from hvil.data.traces import Traces
@@ -80,7 +80,7 @@ class _Judged:
     @property
     def failed(self) -> bool:
         """Whether it ended as a failed search."""
-        return self.training_error is not None and self.training_error >= FAILED_SHARE
+        return has_failed(self.training_error)
 
 
 def rungs(restarts: int, updates: int, start: int = 0, finalists: int = 1) -> list[Rung]:

@@ -154,7 +154,7 @@ def finish(
         depth: how high the run's stack may be, if it is not as in training.
         program: evaluate the run's program in place of its network.
     """
-    from hvil.analysis.evaluation import FAILED_SHARE, search_failure
+    from hvil.analysis.evaluation import has_failed, search_failure
     from hvil.training.execution import MEASURED
 
     assert trained.path is not None
@@ -167,7 +167,7 @@ def finish(
         measured |= {"error": None, "error_interval": None, "error_unseen": None, "error_unseen_interval": None}
     else:
         training_error = _training_error(trained, program)
-    failed = not program and training_error is not None and training_error >= FAILED_SHARE
+    failed = not program and has_failed(training_error)
     failure = search_failure(trained.policy, trained.data.training[:MEASURED]) if failed else None
     result = {
         "run": str(trained.path),
