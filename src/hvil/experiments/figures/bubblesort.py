@@ -101,8 +101,8 @@ EXPERIMENT = Experiment(
         "Nothing but the training traces decides anything: the weights are those after the last update, restarts are "
         "judged by the training traces. The settings of HVIL are the task's defaults, chosen on other training sets "
         "(docs/training.md). The paper's LSTM sees observations only and is trained for the authors' 10,000 updates; "
-        "the best settings found for it (docs/baselines.md): it sees the action before, learning rate 3e-3, 8,000 "
-        "updates. The list's length is an input of all models. The paper does not say how many test traces it used; "
-        "here they are fresh ones for each run."
+        "the best settings found for it (docs/baselines.md): it sees the action before and has HVIL's price of "
+        "curvature, for 8,000 updates. The list's length is an input of all models. The paper does not say how many "
+        "test traces it used; here they are fresh ones for each run."
     ),
 )
