@@ -14,6 +14,7 @@ import hvil
 from hvil.analysis import evaluation
 from hvil.cli.main import main
 from hvil.data.streams import restart_seed
+from hvil.gate.engine.here import run_here
 from hvil.gate.engine.local import Failure, Job, run_jobs
 from hvil.gate.engine.ray import ray_engine
 from hvil.gate.errors import InputError
@@ -85,7 +86,8 @@ def test_a_program_stands_by_what_it_explains_then_by_its_size_then_by_its_merit
 @pytest.mark.slow
 @pytest.mark.usefixtures("none_fails")
 def test_the_smaller_program_is_kept_with_its_run(tmp_path: Path) -> None:
-    run = hvil.fit(toy_traces(), out=tmp_path / "run", restarts=2, select="program", workers=2, **SMALL)
+    data, plan = prepare(toy_traces(), SMALL | {"restarts": 2, "select": "program"})
+    run = fit_restarts(plan, data, tmp_path / "run", engine=run_here)
     record = read_record(tmp_path / "run")
     standing = {k: (each["explained"], -each["length"]) for k, each in record["programs"].items()}
     assert set(standing) == {"0", "1"}
@@ -131,7 +133,8 @@ def test_the_best_restart_is_kept_and_can_be_had_alone(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("none_fails")
 def test_restarts_with_an_exact_start_are_judged_at_its_end(tmp_path: Path) -> None:
     settings = SMALL | {"exact_start": 4, "length_price": 0.2, "restarts": 4}
-    run = hvil.fit(toy_traces(), out=tmp_path / "run", workers=2, **settings)
+    data, plan = prepare(toy_traces(), settings)
+    run = fit_restarts(plan, data, tmp_path / "run", engine=run_here)
     record = read_record(tmp_path / "run")
     assert all("4" in values for values in record["merit"].values())
     assert len([k for k, values in record["merit"].items() if "10" in values]) == 2
@@ -154,7 +157,7 @@ def test_the_restart_that_was_kept_can_be_trained_longer(tmp_path: Path) -> None
 @pytest.mark.usefixtures("none_fails")
 def test_restarts_on_ray_are_those_of_this_machine(tmp_path: Path) -> None:
     data, plan = prepare(toy_traces(), SMALL | {"restarts": 2})
-    here = fit_restarts(plan, data, tmp_path / "here", workers=2)
+    here = fit_restarts(plan, data, tmp_path / "here", engine=run_here)
     there = fit_restarts(plan, data, tmp_path / "there", workers=2, engine=ray_engine(workers=2))
     assert here.config == there.config
     assert same(weights(tmp_path / "here"), weights(tmp_path / "there"))
@@ -172,7 +175,7 @@ def test_restarts_refuse_what_only_one_run_can_have(tmp_path: Path) -> None:
 def test_a_search_that_was_killed_ends_with_the_same_bits(tmp_path: Path) -> None:
     two = SMALL | {"restarts": 2}
     data, plan = prepare(toy_traces(), two)
-    whole = fit_restarts(plan, data, tmp_path / "whole", workers=2)
+    whole = fit_restarts(plan, data, tmp_path / "whole", engine=run_here)  # who runs the restarts changes nothing
     stages = []
 
     def dies(jobs: Sequence[Job], *arguments: Any) -> list[Failure]:

@@ -22,6 +22,7 @@ from hvil.data.streams import independent_seed
 from hvil.data.tasks import find_task
 from hvil.experiments.engine.origins import origin
 from hvil.experiments.engine.pools import pooled_data
+from hvil.gate.engine.here import run_here
 from hvil.gate.errors import InputError
 from hvil.gate.files import remove_directory
 from hvil.gate.settings import from_mapping, setting, setting_names, to_mapping
@@ -195,12 +196,12 @@ def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
     plan = make_plan(data, settings | {"seed": cell.run}, graph, data_settings=source, defaults="fields")
     watchers = [ShareDone(progress)]
     try:
-        run = train_plan(plan, data, scratch, resume=True, observers=watchers, workers=1)
+        run = train_plan(plan, data, scratch, resume=True, observers=watchers, engine=run_here)
     except InputError:
         # What an earlier version or a crash left may be unusable: start afresh. If the cell itself is at fault, the
         # same error comes again.
         remove_directory(scratch)
-        run = train_plan(plan, data, scratch, observers=watchers, workers=1)
+        run = train_plan(plan, data, scratch, observers=watchers, engine=run_here)
     metrics = read_metrics(scratch / METRICS)
     config = run.config  # of the restart that was kept
     return {

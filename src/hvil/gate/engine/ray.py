@@ -12,12 +12,12 @@ import tempfile
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from hvil import __version__
 from hvil.gate.border import own_directory
+from hvil.gate.engine.here import find_work
 from hvil.gate.engine.local import (
     ATTEMPTS,
     THREADS,
@@ -145,7 +145,6 @@ def run_task(work: str, cell: str, key: str, version: str) -> str:
         return json.dumps({"failure": f"the worker has hvil {__version__}, the driver {version}"})
     for name in THREADS:
         os.environ.setdefault(name, "1")
-    module, _, name = work.partition(":")
     # The name can be guessed: the directory counts only if it is this user's own.
     home = own_directory(own_directory(Path(tempfile.gettempdir()) / f"hvil-{os.getuid()}") / "unfinished")
     scratch = home / key
@@ -154,8 +153,7 @@ def run_task(work: str, cell: str, key: str, version: str) -> str:
     # would both have the lock.
     with lock(home / f"{key}.lock"):
         try:
-            function = getattr(import_module(module), name)
-            record = function(json.loads(cell), lambda share: None, scratch)
+            record = find_work(work)(json.loads(cell), lambda share: None, scratch)
         except Exception as error:  # the driver has to know of every kind of failure
             text = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
             return json.dumps({"failure": text, "bad_input": isinstance(error, InputError)})

@@ -1,8 +1,7 @@
 """A worker process of a sweep: it reads jobs as JSON lines on standard input, writes records to files, reports back.
 
-`local` starts it as `python -m hvil.gate.engine.worker WORK`, where WORK is `module:function`. The function gets
-a cell (as a mapping), a callback for progress and a scratch directory, and returns the record. The scratch directory
-exists only if an interrupted attempt left it.
+`local` starts it as `python -m hvil.gate.engine.worker WORK`, where WORK is `module:function`, a `Work` of
+`here`.
 """
 
 import json
@@ -12,12 +11,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
+from hvil.gate.engine.here import do_job, find_work
+from hvil.gate.engine.local import Job
 from hvil.gate.errors import InputError
-from hvil.gate.files import remove_directory, write_json
 
 REPORT_SECONDS = 0.5
 """The least time between two reports of progress: a bar needs no more, and an update may take only a millisecond."""
@@ -26,16 +25,12 @@ REPORT_SECONDS = 0.5
 def main(work: str) -> None:
     """Serve jobs until standard input ends."""
     channel = _own_channel()
-    module, _, name = work.partition(":")
-    function: Callable[..., dict[str, Any]] = getattr(import_module(module), name)
+    function = find_work(work)
     jobs = _jobs()
     while True:
         job = jobs.get()
         try:
-            scratch = Path(job["scratch"])
-            record = function(job["cell"], _reporter(channel), scratch)
-            write_json(job["target"], record)
-            remove_directory(scratch)
+            do_job(function, job, _reporter(channel))
             _say(channel, {"done": True})
         except Exception as error:  # the parent has to know of every kind of failure
             _say(channel, {"failure": f"{type(error).__name__}: {error}", "bad_input": isinstance(error, InputError)})
@@ -48,13 +43,15 @@ def _own_channel() -> IO[str]:
     return channel
 
 
-def _jobs() -> "queue.Queue[dict[str, Any]]":
+def _jobs() -> "queue.Queue[Job]":
     """A queue that a thread fills with jobs. When the input ends, the parent is gone: the thread ends this process."""
-    jobs: queue.Queue[dict[str, Any]] = queue.Queue()
+    jobs: queue.Queue[Job] = queue.Queue()
 
     def read() -> None:
         for line in sys.stdin:
-            jobs.put(json.loads(line))
+            message = json.loads(line)
+            places = {name: Path(message[name]) for name in ("target", "scratch")}
+            jobs.put(Job(key=message["key"], cell=message["cell"], **places))
         os._exit(0)
 
     threading.Thread(target=read, daemon=True).start()
