@@ -10,11 +10,13 @@ import pytest
 import torch
 from toy_learner import ToyLearner, toy_traces
 
+from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.config import Config
+from hvil.learners.learner import Loss
 from hvil.learners.settings import HvilSettings, TrainingSettings
 from hvil.training.checkpoints import Checkpoints
-from hvil.training.loop import Hooks, allowed_traces, intervals, seeded, train
+from hvil.training.loop import Hooks, allowed_traces, intervals, learning_rate, seeded, train
 
 TRACES = toy_traces()
 SETTINGS = TrainingSettings(updates=30, batch_size=5, evaluate_every=10, checkpoint_every=7)
@@ -116,7 +118,7 @@ def test_the_seed_alone_decides_the_result() -> None:
 @pytest.mark.parametrize("average", [0.0, 0.9])
 @pytest.mark.parametrize("stop_at", [3, 7, 8, 14, 29])
 def test_a_resumed_run_ends_with_the_same_bits(tmp_path: Path, stop_at: int, average: float) -> None:
-    settings = replace(SETTINGS, average=average, clip=0.5)
+    settings = replace(SETTINGS, average=average, clip=0.5, cooldown=12)
     undisturbed, whole = learner(), Recorder()
     train(undisturbed, TRACES, settings, Hooks(evaluate=error, observers=[whole]))
 
@@ -272,6 +274,25 @@ def test_a_run_that_pauses_under_a_curriculum_ends_with_the_same_bits(tmp_path: 
     assert train(learner(), TRACES, settings, Hooks(checkpoints=checkpoints), until=7).updates == 7
     train(paused, TRACES, settings, Hooks(checkpoints=checkpoints), resume=True)
     assert same(weights(whole), weights(paused))
+
+
+def test_while_it_cools_down_the_learning_rate_falls_to_zero() -> None:
+    steps: list[float] = []
+
+    class Watched(ToyLearner):
+        """Its gradient is always the same, so that Adam moves each weight by the learning rate."""
+
+        def loss(self, traces: Traces, rng: np.random.Generator, update: int) -> Loss:
+            steps.append(float(next(self.parameters()).detach().sum()))
+            return Loss(total=torch.stack([parameter.sum() for parameter in self.parameters()]).sum(), metrics={})
+
+    settings = replace(SETTINGS, updates=8, cooldown=4, weight_decay=0.0)
+    model = seeded(0, lambda: Watched(CONFIG))
+    train(model, TRACES, settings)
+    moved = -np.diff([*steps, float(next(model.parameters()).detach().sum())])
+    assert moved / moved[0] == pytest.approx([1, 1, 1, 1, 1, 0.75, 0.5, 0.25], rel=1e-2)
+    assert [learning_rate(settings, update) for update in (0, 4, 6, 7)] == [1e-3, 1e-3, 5e-4, 2.5e-4]
+    assert learning_rate(replace(settings, cooldown=0), 7) == 1e-3
 
 
 def test_checkpoints_delete_nothing_but_their_own_leftovers(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _BEST: Mapping[tuple[str, str], Mapping[str, Any]] = {
-    ("bubblesort", "lstm"): {"last_action": True, "curvature_price": 10.0, "updates": 8_000},
+    ("bubblesort", "lstm"): {"last_action": True, "curvature_price": 10.0, "updates": 8_000, "cooldown": 1_000},
     ("karel", "lstm"): {"last_action": True},
 }
 

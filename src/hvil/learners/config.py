@@ -251,8 +251,12 @@ def _decisive(config: Config) -> dict[str, Any]:
     if config.actions is None:  # without continuous actions, nothing reads their settings
         for name in ("action_mean", "action_noise", "action_start"):
             flat.pop(name, None)
-    for name in ("updates", "evaluate_every", "checkpoint_every", *(() if flat["patience"] else ("patience",))):
+    for name in ("evaluate_every", "checkpoint_every"):
         del flat[name]
+    if not flat["cooldown"]:  # else the number of updates decides when it begins
+        del flat["cooldown"], flat["updates"]
+    if not flat["patience"]:
+        del flat["patience"]
     return flat
 
 

@@ -256,6 +256,7 @@ class TrainingSettings:
     updates: int = setting(2000, "number of updates", low=0, own=str(OWN_UPDATES))
     batch_size: int = setting(10, "traces in a batch", low=1)
     learning_rate: float = setting(1e-3, "Adam's learning rate", low=0, high=10)
+    cooldown: int = setting(0, "updates at the end in which the learning rate falls to 0 (0: it stays)", low=0)
     weight_decay: float = setting(1e-3, "Adam's weight decay", low=0)
     curriculum: int = setting(
         0, "updates until all traces are drawn; before, only the shortest, at first a quarter (0: all at once)", low=0
