@@ -151,14 +151,6 @@ def test_a_finished_run_can_be_prolonged(copied: Path) -> None:
     assert [line["update"] for line in read_metrics(copied / "metrics.jsonl")] == list(range(1, 21))
 
 
-def test_a_run_that_has_cooled_down_is_not_prolonged(tmp_path: Path) -> None:
-    cooled = QUICK | {"cooldown": 4}
-    run = hvil.fit(TRACES[:15], out=tmp_path / "run", **cooled)
-    assert not same_weights(run, hvil.fit(TRACES[:15], **QUICK))
-    with pytest.raises(InputError, match=r"another configuration: updates \(20 and 12\)"):
-        hvil.fit(TRACES[:15], out=tmp_path / "run", resume=True, **cooled | {"updates": 20})
-
-
 def test_resuming_where_nothing_is_yet_starts_the_run(tmp_path: Path) -> None:
     (tmp_path / "begun").mkdir()
     for name in ("new", "begun"):

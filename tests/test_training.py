@@ -10,6 +10,7 @@ import pytest
 import torch
 from toy_learner import ToyLearner, toy_traces
 
+import hvil
 from hvil.data.traces import Traces
 from hvil.gate.errors import InputError
 from hvil.learners.config import Config
@@ -293,6 +294,13 @@ def test_while_it_cools_down_the_learning_rate_falls_to_zero() -> None:
     assert moved / moved[0] == pytest.approx([1, 1, 1, 1, 1, 0.75, 0.5, 0.25], rel=1e-2)
     assert [learning_rate(settings, update) for update in (0, 4, 6, 7)] == [1e-3, 1e-3, 5e-4, 2.5e-4]
     assert learning_rate(replace(settings, cooldown=0), 7) == 1e-3
+
+
+def test_a_run_that_has_cooled_down_is_not_made_longer(tmp_path: Path) -> None:
+    small = {"model": "lstm", "units": 8, "updates": 12, "cooldown": 4}
+    hvil.fit(TRACES, out=tmp_path / "run", **small)
+    with pytest.raises(InputError, match=r"another configuration: updates \(20 and 12\)"):
+        hvil.fit(TRACES, out=tmp_path / "run", resume=True, **small | {"updates": 20})
 
 
 def test_checkpoints_delete_nothing_but_their_own_leftovers(tmp_path: Path) -> None:
