@@ -116,6 +116,7 @@ def test_the_best_restart_is_kept_and_can_be_had_alone(tmp_path: Path) -> None:
     assert set(first) == {"0", "1", "2"}, "all restarts are recorded"
     assert {k for k, values in record["merit"].items() if "12" in values} == set(survivors)
     assert str(record["best"]) in survivors
+    assert "16" in record["merit"][str(record["best"])]
     assert run.config.training.restart == record["best"]
     assert run.updates == 16
     alone = hvil.fit(traces, out=tmp_path / "alone", restart=record["best"], **SMALL)

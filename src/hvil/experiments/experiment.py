@@ -132,7 +132,7 @@ class FewerRuns:
 
     @property
     def part(self) -> Part:
-        """The part."""
+        """Where these fewer runs are."""
         return Part(panels=self.panels, models=self.models, sizes=self.sizes)
 
 

@@ -231,9 +231,8 @@ def _step(state: State, learner: Learner, loss: torch.Tensor, settings: Training
     loss.backward()  # type: ignore[no-untyped-call]
     if settings.clip:
         torch.nn.utils.clip_grad_norm_(state.parameters, settings.clip)
-    if settings.cooldown:
-        for group in state.optimiser.param_groups:
-            group["lr"] = learning_rate(settings, state.update)
+    for group in state.optimiser.param_groups:
+        group["lr"] = learning_rate(settings, state.update)
     state.optimiser.step()
     if isinstance(learner, Shrinks):
         learner.shrink(state.optimiser, state.update)
@@ -244,8 +243,7 @@ def _step(state: State, learner: Learner, loss: torch.Tensor, settings: Training
 
 def learning_rate(settings: TrainingSettings, update: int) -> float:
     """The learning rate of an update, counted from 0: it falls in a straight line while the training cools down."""
-    left = settings.updates - update
-    return settings.learning_rate * min(1.0, left / settings.cooldown) if settings.cooldown else settings.learning_rate
+    return settings.learning_rate * min(1.0, (settings.updates - update) / max(1, settings.cooldown))
 
 
 def _out_of_patience(state: State, settings: TrainingSettings) -> bool:

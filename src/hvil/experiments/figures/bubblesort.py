@@ -26,7 +26,7 @@ PAPERS_HVIL: Mapping[str, Any] = {"model": "hvil", **AUTHORS}
 SEARCH: Mapping[str, Any] = {"model": "hvil", **frozen_search("bubblesort")}
 GIVEN: Mapping[str, Any] = {"annotations": "use", "exact_start": 0, "restarts": 1}
 BEST: Mapping[str, Any] = best_found("bubblesort", "lstm")
-"""The other two baselines get the best LSTM's settings, too."""
+"""The settings of the best LSTM, which the other two baselines get, too."""
 AT_30: Mapping[str, Any] = {"only_sizes": [30]}
 
 CLAIMS = (

@@ -4,6 +4,7 @@ Nothing has to be started: a short training takes less time than the imports of 
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ def run_here(
     """Do all jobs in their order, as `run_jobs` does them in other processes. What goes wrong is raised."""
     function = find_work(work)
     for job in jobs:
-        do_job(function, job, lambda share, key=job.key: on_progress(key, share))  # type: ignore[misc]
+        do_job(function, job, partial(on_progress, job.key))
         on_done(job.key)
     return []
 

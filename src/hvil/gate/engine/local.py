@@ -114,7 +114,7 @@ class _Worker:
         """Hand over a job. If the worker is dead, `messages` will say so."""
         self.job = job
         assert self.process.stdin is not None
-        line = json.dumps(job._asdict(), default=str)
+        line = json.dumps(job._asdict() | {"target": str(job.target), "scratch": str(job.scratch)})
         with suppress(BrokenPipeError):
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
