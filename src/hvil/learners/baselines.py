@@ -95,7 +95,7 @@ class BaselineLearner(nn.Module):
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return next(self.parameters()).device
+        return next(self.head.parameters()).device  # the head is small, and so quickly looked through
 
     def features(self, observations: Shaped[np.ndarray, "R ..."]) -> Shaped[np.ndarray, "R ..."]:
         """What the encoder is given of observations: themselves, unless the configuration has inputs of its own."""

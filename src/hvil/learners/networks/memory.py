@@ -59,16 +59,16 @@ class LstmMemory(Memory):
     def initial(self, rows: int, device: torch.device) -> State:
         """A hidden and a cell state of zero for each layer."""
         return tuple(
-            torch.zeros(1, rows, self._lstms()[0].hidden_size, device=device) for _ in range(2 * len(self.layers))
+            torch.zeros(rows, self._lstms()[0].hidden_size, device=device) for _ in range(2 * len(self.layers))
         )
 
     def step(self, features: Float[Tensor, "R F"], state: State) -> tuple[Float[Tensor, "R M"], State]:
         """The last layer's hidden state."""
         after: list[Tensor] = []
         for layer, hidden, cell in zip(self._lstms(), state[0::2], state[1::2], strict=True):
-            output, states = layer(features[None], (hidden, cell))
-            features = output[0]
-            after += states
+            # For a single time a cell takes less than half as long as the layer itself.
+            features, cell_after = torch.lstm_cell(features, (hidden, cell), *layer.all_weights[0])
+            after += [features, cell_after]
         return features, tuple(after)
 
     def forward(self, features: Float[Tensor, "R F"], row_offsets: Int[np.ndarray, "N_plus_1"]) -> Float[Tensor, "R M"]:
