@@ -235,3 +235,18 @@ def test_a_search_that_the_data_do_not_allow_is_not_suggested() -> None:
     assert "no procedure calls another" in alone.reasons["exact_start"]
     with pytest.raises(InputError, match="no trace has at most 50 actions"):
         hvil.fit("bubblesort:8-9", demos=3, test_traces=2, exact_start=10, updates=1, restarts=1)
+
+
+def test_the_call_graph_can_be_the_one_that_annotations_show() -> None:
+    settings = {"demos": 20, "test_traces": 1, "annotations": "use"}
+    data, plan = prepare("karel:F", settings, "annotations")
+    graph = plan.config.graph
+    annotations = data.training.annotations
+    assert annotations is not None
+    assert graph.procedures[graph.root] == "run"
+    assert set(graph.procedures) <= set(annotations.procedures)
+    assert any(graph.calls), "program F has loops and branches, each a procedure"
+
+    plain = replace(data.training, annotations=None)
+    with pytest.raises(InputError, match="no annotations"):
+        make_plan(data._replace(training=plain), {}, "annotations")

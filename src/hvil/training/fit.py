@@ -51,7 +51,8 @@ def fit(
 
     Args:
         source: a path, a task's name, `Traces`, a data frame, a Minari data set, or a list of (observations, actions).
-        call_graph: a spec such as `tree:5x2`, a file, a mapping or a `CallGraph`; by default the plan chooses one.
+        call_graph: a spec such as `tree:5x2` or `annotations`, a file, a mapping or a `CallGraph`; by default the plan
+            chooses one.
         test: traces to measure the error on; by default some are held out, or drawn afresh if there is a task.
         validation: traces for early stopping, or the share of the training traces to hold out for it; by default a
             tenth, if there is no task.

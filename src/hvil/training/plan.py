@@ -22,10 +22,13 @@ from hvil.learners.config import Config
 from hvil.learners.settings import HvilSettings, LearnerSettings, TrainingSettings
 from hvil.machine.callgraph import CallGraph, call_graph
 from hvil.training.loop import intervals
-from hvil.training.own_data import START_TRACES, own_data_defaults, suggested_call_graph
+from hvil.training.own_data import START_TRACES, annotated_graph, own_data_defaults, suggested_call_graph
 
 GraphSpec = str | Mapping[str, Any] | CallGraph
-"""A call graph as users give it: `tree:5x2`, a JSON file, a mapping, or the graph itself."""
+"""A call graph as users give it: `tree:5x2`, `annotations`, a JSON file, a mapping, or the graph itself."""
+
+ANNOTATED = "annotations"
+"""The spec of the call graph that the annotations of the training traces show."""
 
 START_LENGTH = 120
 """The longest trace, in actions, that an exact start is extended to; its sums cost time."""
@@ -259,6 +262,11 @@ def _graph(
         spec, reason = data.task.default_call_graph, _default_for(data.task)
     elif spec is None:
         spec, reason = suggested_call_graph(data.training, model.uses_annotations)
+    elif spec == ANNOTATED:
+        annotations = data.training.annotations
+        if annotations is None or not annotations.known.any():
+            raise InputError(f"call graph {ANNOTATED!r}: the traces have no annotations that could show one")
+        spec = annotated_graph(annotations)
     return call_graph(spec, data.training.action_names), reason
 
 

@@ -60,7 +60,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="traces to measure the error on: fresh ones of a task, held out of a file",
     )
-    parser.add_argument("--call-graph", metavar="SPEC", help="tree:KxD, binary:N, chain:N, complete:N, or a JSON file")
+    parser.add_argument(
+        "--call-graph",
+        metavar="SPEC",
+        help="tree:KxD, binary:N, chain:N, complete:N, annotations (the graph that they show), or a JSON file",
+    )
     parser.add_argument("--out", metavar="RUN", help="a new run directory (default: runs/SOURCE-MODEL-SEED)")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out from its last checkpoint")
     parser.add_argument("--plan", action="store_true", help="show every setting and the reason for it; train nothing")

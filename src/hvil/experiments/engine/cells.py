@@ -31,7 +31,7 @@ from hvil.learners.config import Config
 from hvil.learners.settings import TrainingSettings
 from hvil.machine.callgraph import call_graph, graph_contents
 from hvil.training.observers import ShareDone, read_metrics
-from hvil.training.plan import check_settings, make_plan
+from hvil.training.plan import ANNOTATED, check_settings, make_plan
 from hvil.training.restarts import train_plan
 from hvil.training.run_files import METRICS
 
@@ -117,7 +117,7 @@ class Cell:
         graph = self.settings.get("call_graph")
         if names_task(self.task) or graph is not None:  # files are not read without need
             actions = origin(self.task).action_names
-            if graph is not None:
+            if graph not in (None, ANNOTATED):
                 call_graph(graph, actions)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hvil.experiments.best_found import best_found
 from hvil.experiments.experiment import Claim, Experiment, FewerRuns, Preset, Reported
-from hvil.experiments.figures.common import TEST_RUNS, TRAINING, frozen_search
+from hvil.experiments.figures.common import GIVEN, TEST_RUNS, TRAINING, frozen_search
 
 HVIL, CEILING = "HVIL", "ceiling: annotated traces"
 LSTM, BEST_LSTM = "LSTM", "LSTM, best settings found"
@@ -24,7 +24,6 @@ with batches of ten traces these are 10,000 updates."""
 PAPERS_LSTM: Mapping[str, Any] = {"model": "lstm", "layers": 4, "units": 64, "last_action": False, **AUTHORS}
 PAPERS_HVIL: Mapping[str, Any] = {"model": "hvil", **AUTHORS}
 SEARCH: Mapping[str, Any] = {"model": "hvil", **frozen_search("bubblesort")}
-GIVEN: Mapping[str, Any] = {"annotations": "use", "exact_start": 0, "restarts": 1}
 BEST: Mapping[str, Any] = best_found("bubblesort", "lstm")
 """The settings of the best LSTM, which the other two baselines get, too."""
 AT_30: Mapping[str, Any] = {"only_sizes": [30]}
