@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Runs what is in results/ and was made by `hvil reproduce`, what most depends on first. Behind each command stand the
+# hours of one core that it takes. Interrupt it and start it again: no cell that has a record is run again.
+#
+#     scripts/figures.sh
+#
+# Preset paper of the acausal figure uses all of MNIST: set HVIL_MNIST to a directory with the four files.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+hvil() { .venv/bin/python -m hvil "$@"; }
+bubblesort() { hvil reproduce bubblesort --preset ours --sizes "$1" --models "${@:2}"; }
+papers=("program A" "program B" "program C" "program D" "program E" "program F")
+
+for size in 30 70 10 50; do
+  bubblesort "$size" HVIL "ceiling: annotated traces" LSTM "LSTM, best settings found" # 3 h; 1.5 h with 50
+done
+bubblesort 30 "HVIL, 1 procedure" "HVIL, the paper's settings" feed-forward Stack-RNN # 2.5 h, most of it the Stack-RNN's
+hvil reproduce karel-data --preset ours --sizes 10                                    # 3 h
+hvil reproduce bubblesort --preset paper --sizes 30 70                                # 2 h
+hvil reproduce karel-data --preset ours --sizes 20 40 80                              # 2.5 h
+hvil reproduce ablations-bubblesort --preset ours                                     # 2 h
+.venv/bin/python examples/level_by_level.py                                           # 0.5 h
+hvil reproduce karel-length --preset ours --panels "${papers[@]}"                     # 2 h
+hvil reproduce karel-length --preset ours                                             # 2 h more
+hvil reproduce ablations-karel --preset ours                                          # 1.5 h
+hvil reproduce karel-data --preset paper                                              # 5 h
+hvil reproduce karel-length --preset paper                                            # 7 h
+hvil reproduce acausal --preset ours                                                  # 4 h
+hvil reproduce acausal --preset paper                                                 # 4 h
