@@ -14,8 +14,8 @@ papers=("program A" "program B" "program C" "program D" "program E" "program F")
 for size in 30 70 10 50; do
   bubblesort "$size" HVIL "ceiling: annotated traces" LSTM "LSTM, best settings found" # 3 h; 1.5 h with 50
 done
-bubblesort 30 "HVIL, 1 procedure" "HVIL, the paper's settings" feed-forward Stack-RNN # 2.5 h, most of it the Stack-RNN's
-hvil reproduce karel-data --preset ours --sizes 10                                    # 3 h
+bubblesort 30 "HVIL, 1 procedure" "HVIL, the paper's settings" feed-forward Stack-RNN # 1 h
+hvil reproduce karel-data --preset ours --sizes 10                                    # 2.5 h
 hvil reproduce bubblesort --preset paper --sizes 30 70                                # 2 h
 hvil reproduce karel-data --preset ours --sizes 20 40 80                              # 2.5 h
 hvil reproduce ablations-bubblesort --preset ours                                     # 2 h

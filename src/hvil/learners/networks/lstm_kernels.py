@@ -18,7 +18,7 @@ _LN2_LOW = np.float32(-2.12194440e-4)
 
 @njit(**_OPTIONS)
 @no_type_check
-def _sigmoids(values, power, power_bits):
+def sigmoids(values, power, power_bits):
     """The logistic function of each value, in place.
 
     exp(−x) = 2^n·exp(r) with a polynomial for exp(r) that is accurate to about 1e-7. The compiler turns this plain
@@ -82,12 +82,12 @@ def forward(gates, recurrent, row_offsets, backwards, hidden, before, cells, tan
             add_product(state, recurrent, gate)
             for k in range(2 * units, 3 * units):
                 gate[k] *= np.float32(2.0)
-            _sigmoids(gate, power, power_bits)
+            sigmoids(gate, power, power_bits)
             for k in range(units):
                 gate[2 * units + k] = np.float32(2.0) * gate[2 * units + k] - np.float32(1.0)
                 cell[k] = gate[units + k] * cell[k] + gate[k] * gate[2 * units + k]
                 squashed[k] = np.float32(2.0) * cell[k]
-            _sigmoids(squashed, power, power_bits)
+            sigmoids(squashed, power, power_bits)
             for k in range(units):
                 squashed[k] = np.float32(2.0) * squashed[k] - np.float32(1.0)
                 state[k] = gate[3 * units + k] * squashed[k]

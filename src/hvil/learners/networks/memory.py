@@ -11,7 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from hvil.learners.networks.dispatch import can_compile
 from hvil.learners.networks.ragged_lstm import run_ragged
+from hvil.learners.networks.ragged_stack import run_ragged_stack
 
 State = tuple[Tensor, ...]
 """What is carried from one time to the next; only the memory itself looks inside."""
@@ -107,7 +109,23 @@ class StackMemory(Memory):
         return self._next(self.features(features), state)
 
     def forward(self, features: Float[Tensor, "R F"], row_offsets: Int[np.ndarray, "N_plus_1"]) -> Float[Tensor, "R M"]:
-        """The hidden states, one time after another; ended traces repeat their last row, which is left out."""
+        """The hidden states at all rows."""
+        if not can_compile(features):
+            return self.forward_padded(features, row_offsets)
+        return run_ragged_stack(
+            self.features(features),
+            torch.cat([self.hidden.weight, self.tops.weight], dim=1),
+            torch.cat([self.moves.weight, self.pushed.weight]),
+            torch.cat([self.moves.bias, self.pushed.bias]),
+            row_offsets,
+            self.visible,
+            self.cells,
+        )
+
+    def forward_padded(
+        self, features: Float[Tensor, "R F"], row_offsets: Int[np.ndarray, "N_plus_1"]
+    ) -> Float[Tensor, "R M"]:
+        """The same one time after another; ended traces repeat their last row, which is left out."""
         lengths = np.diff(row_offsets)
         times = np.arange(int(lengths.max()))[:, None]
         rows = torch.from_numpy(np.minimum(row_offsets[:-1] + times, row_offsets[1:] - 1)).to(features.device)
