@@ -1,4 +1,4 @@
-"""The one question whether compiled code can do a computation, or torch has to: LSTMs, stacks, walks and objectives ask it."""
+"""The one question whether compiled code can do a computation, or torch has to; all who have compiled code ask it."""
 
 import torch
 from torch import Tensor
