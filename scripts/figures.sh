@@ -12,7 +12,7 @@ bubblesort() { hvil reproduce bubblesort --preset ours --sizes "$1" --models "${
 papers=("program A" "program B" "program C" "program D" "program E" "program F")
 
 for size in 30 70 10 50; do
-  bubblesort "$size" HVIL "ceiling: annotated traces" LSTM "LSTM, best settings found" # 3 h; 1.5 h with 50
+  bubblesort "$size" HVIL "ceiling: annotated traces" LSTM "LSTM, best settings found" # 1.5 to 3 h each
 done
 bubblesort 30 "HVIL, 1 procedure" "HVIL, the paper's settings" feed-forward Stack-RNN # 1 h
 hvil reproduce karel-data --preset ours --sizes 10                                    # 2.5 h

@@ -9,12 +9,19 @@ from typing import Any
 
 from hvil.experiments.best_found import best_found
 from hvil.experiments.experiment import Claim, Experiment, FewerRuns, Preset, Reported
-from hvil.experiments.figures.common import GIVEN, TEST_RUNS, TRAINING, frozen_search
+from hvil.experiments.figures.common import (
+    CEILING,
+    FEEDFORWARD,
+    GIVEN,
+    PAPERS,
+    STACK_RNN,
+    TEST_RUNS,
+    TRAINING,
+    frozen_search,
+)
 
-HVIL, CEILING = "HVIL", "ceiling: annotated traces"
+HVIL, FLAT = "HVIL", "HVIL, 1 procedure"
 LSTM, BEST_LSTM = "LSTM", "LSTM, best settings found"
-PAPERS, FLAT = "HVIL, the paper's settings", "HVIL, 1 procedure"
-FEEDFORWARD, STACK_RNN = "feed-forward", "Stack-RNN"
 PAPER_ERROR = 0.24
 """HVIL's error with 30 demonstrations in the paper."""
 

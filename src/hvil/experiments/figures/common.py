@@ -6,6 +6,9 @@ from typing import Any
 from hvil.data.tasks import find_task
 from hvil.training.plan import task_defaults
 
+CEILING, PAPERS = "ceiling: annotated traces", "HVIL, the paper's settings"
+FEEDFORWARD, STACK_RNN = "feed-forward", "Stack-RNN"
+
 TRAINING: Mapping[str, Any] = {
     "context": 32,
     "learning_rate": 1e-3,

@@ -2,8 +2,8 @@
 
 from hvil.experiments.experiment import Claim, Experiment, FewerRuns, Preset
 from hvil.experiments.figures import karel_models as karel
-from hvil.experiments.figures.common import TEST_RUNS
-from hvil.experiments.figures.karel_models import CEILING, FLAT, LSTM, PAPERS, SEEING_LSTM, THREE_LEVELS, TWO_LEVELS
+from hvil.experiments.figures.common import CEILING, PAPERS, TEST_RUNS
+from hvil.experiments.figures.karel_models import FLAT, LSTM, SEEING_LSTM, THREE_LEVELS, TWO_LEVELS
 
 HALF = "on some programs, no error with less than half the LSTM's data"
 LOWER = "generally lower error than the LSTM"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hvil.experiments.best_found import best_found
-from hvil.experiments.figures.common import GIVEN, TRAINING, frozen_search
+from hvil.experiments.figures.common import CEILING, FEEDFORWARD, GIVEN, PAPERS, STACK_RNN, TRAINING, frozen_search
 
 LETTERS = {f"program {letter}": f"karel:{letter}" for letter in "ABCDEF"}
 """The paper's programs. One procedure is enough for each of them."""
@@ -29,8 +29,7 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
     **{name: {**settings, **SHORT} for name, settings in LSTMS.items()},
     FLAT: {"model": "hvil", "call_graph": "tree:5x1", **SEARCH, "exact_start": 0},
 }
-CEILING, EXACT = "ceiling: annotated traces", "exact, 6 procedures"
-PAPERS, FEEDFORWARD, STACK_RNN = "HVIL, the paper's settings", "feed-forward", "Stack-RNN"
+EXACT = "exact, 6 procedures"
 AT_10: Mapping[str, Any] = {"only_sizes": [10]}
 OTHERS: Mapping[str, Mapping[str, Any]] = {
     CEILING: {"model": "hvil", "call_graph": "annotations", **SEARCH, **GIVEN, **AT_10},
