@@ -8,7 +8,7 @@ import pytest
 from toy_experiment import TABLE
 
 from hvil.cli.main import main
-from hvil.experiments.experiment import Claim, Experiment
+from hvil.experiments.experiment import Claim, Experiment, FewerRuns
 from hvil.experiments.outcome.results import Results, collect, read_results, write_results
 from hvil.experiments.outcome.verdicts import Verdict, conjunction, disjunction, judge, judge_all
 from hvil.experiments.reproduce import show
@@ -132,7 +132,9 @@ def test_runs_that_are_not_complete_are_left_out_of_means(missing):
     ]
     assert finding.measured.startswith(f"{100 * np.mean(differences):+.1f} [")
     assert finding.measured.endswith("points (2 of 3 runs)")
-    assert not judge(claim, results)[0].measured.endswith("runs)")
+    assert judge(claim, results)[0].measured.endswith("points (3 runs)")
+    fewer = replace(part, experiment=replace(TABLE, fewer_runs=(FewerRuns(2, models=(missing,), sizes=(40,)),)))
+    assert judge(claim, fewer)[0].measured.endswith("points (2 runs)"), "the table has no more of them"
     (level,) = judge(Claim("", "at-most", missing, panels=("A",), level=0.9), part)
     assert level.measured.endswith("(2 of 3 runs)")
 

@@ -222,7 +222,7 @@ class Experiment:
     def size(self) -> int:
         """How many cells it has."""
         return sum(
-            self._runs(panel, model, size) for panel in self.panels for model in self.models for size in self.sizes
+            self.runs_of(panel, model, size) for panel in self.panels for model in self.models for size in self.sizes
         )
 
     @property
@@ -230,7 +230,7 @@ class Experiment:
         """The numbers of its runs."""
         return range(self.first_run, self.first_run + self.runs)
 
-    def _runs(self, panel: str, model: str, size: int) -> int:
+    def runs_of(self, panel: str, model: str, size: int) -> int:
         """How many runs a model has in a panel with one of the sizes."""
         if size not in self.models[model].get("only_sizes", self.sizes):
             return 0
@@ -295,7 +295,7 @@ class Experiment:
             for size in self.sizes
             for panel in self.panels
             for model in self.models
-            if number < self._runs(panel, model, size)
+            if number < self.runs_of(panel, model, size)
         }
 
     def _cell(self, source: Origin, settings: Mapping[str, Any], size: int, run: int) -> Cell:

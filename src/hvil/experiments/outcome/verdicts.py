@@ -125,11 +125,13 @@ Judged = tuple[Verdict, str]
 
 
 def _lower(claim: Claim, results: Results, panels: Sequence[str], confidence: float) -> Judged:
-    ours, theirs = _by_run(claim, results, panels, (claim.ours, claim.theirs))
+    models = (claim.ours, claim.theirs)
+    ours, theirs = _by_run(claim, results, panels, models)
     if not len(ours):
         return Verdict.NO_RECORDS, ""
     estimate = mean_estimate(ours - theirs, confidence)
-    text = f"{shown(estimate, sign='+', unit='')} points{_of_runs(estimate, results)}"
+    of_runs = _of_runs(estimate, _planned_runs(claim, results, panels, models))
+    text = f"{shown(estimate, sign='+', unit='')} points{of_runs}"
     if estimate.interval is None:
         return Verdict.UNDECIDED, text
     low, high = estimate.interval
@@ -150,7 +152,8 @@ def _at_most(claim: Claim, results: Results, panels: Sequence[str], confidence: 
     if not len(values):
         return Verdict.NO_RECORDS, ""
     estimate = share_estimate(values, confidence)
-    return is_at_most(values, claim.level, confidence), shown(estimate) + _of_runs(estimate, results)
+    text = shown(estimate) + _of_runs(estimate, _planned_runs(claim, results, panels, (claim.ours,)))
+    return is_at_most(values, claim.level, confidence), text
 
 
 def _above(claim: Claim, results: Results, panels: Sequence[str], confidence: float) -> Judged:
@@ -217,7 +220,7 @@ def _negated(verdict: Verdict) -> Verdict:
 
 def _by_run(claim: Claim, results: Results, panels: Sequence[str], models: Sequence[str]) -> Float[np.ndarray, "M N"]:
     """For each model and each complete run, the mean over the panels and sizes that have a value in all runs."""
-    points = [(panel, size) for panel in panels for size in claim.sizes or results.experiment.sizes]
+    points = _points(claim, results, panels)
     records = results.records
     runs = [
         run
@@ -237,12 +240,22 @@ def _by_run(claim: Claim, results: Results, panels: Sequence[str], models: Seque
     return errors[:, measured].mean(axis=1) if measured.any() else np.empty((len(models), 0))
 
 
-def _of_runs(estimate: Estimate, results: Results) -> str:
+def _points(claim: Claim, results: Results, panels: Sequence[str]) -> list[tuple[str, int]]:
+    """The panels and sizes that a claim takes the mean over."""
+    return [(panel, size) for panel in panels for size in claim.sizes or results.experiment.sizes]
+
+
+def _planned_runs(claim: Claim, results: Results, panels: Sequence[str], models: Sequence[str]) -> int:
+    """How many runs the table has at all points of a claim."""
+    runs_of = results.experiment.runs_of
+    return min(runs_of(panel, model, size) for panel, size in _points(claim, results, panels) for model in models)
+
+
+def _of_runs(estimate: Estimate, planned: int) -> str:
     """A remark if runs were left out, or if there is only one."""
-    runs = results.experiment.runs
     if estimate.runs == 1:
         return " (1 run)"
-    return "" if estimate.runs == runs else f" ({estimate.runs} of {runs} runs)"
+    return f" ({estimate.runs} runs)" if estimate.runs == planned else f" ({estimate.runs} of {planned} runs)"
 
 
 def _array(values: dict[int, float]) -> Float[np.ndarray, "N"]:
