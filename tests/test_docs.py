@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from scripts import claims_table
 
 from hvil.cli.main import main
 from hvil.machine.callgraph import call_graph
@@ -39,3 +40,9 @@ def test_the_call_graph_file_of_the_page_on_traces_is_one(tmp_path: Path) -> Non
     (file,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "graph.json").write_text(file)
     assert call_graph(str(tmp_path / "graph.json"), ("move", "turnLeft")).max_depth == 4
+
+
+def test_the_verdicts_on_the_page_of_claims_are_those_of_the_records() -> None:
+    text = claims_table.PAGE.read_text(encoding="utf-8")
+    assert claims_table.page(text) == text, "run scripts/claims_table.py"
+    assert "**reproduced**" in claims_table.table("acausal")
