@@ -19,11 +19,14 @@ CLAIMS = (
     Claim(BETTER, "lower", TWO_LEVELS, LSTM, ALL_BUT_C),
     Claim(BETTER, "lower", FLAT, LSTM, ALL_BUT_C),
     Claim(f"{BETTER} (mean of the programs)", "lower", TWO_LEVELS, LSTM, ALL_BUT_C, pooled=True),
-    Claim(f"{BETTER} (mean of the programs)", "lower", TWO_LEVELS, SEEING_LSTM, ALL_BUT_C, pooled=True),
     Claim("on C no better than the LSTM", "not-lower", TWO_LEVELS, LSTM, ("program C",)),
     Claim("(ours) a hierarchy generalises better", "lower", TWO_LEVELS, FLAT, PAPERS_PROGRAMS, pooled=True),
+)
+OUR_CLAIMS = (
+    Claim(f"{BETTER} (mean of the programs)", "lower", TWO_LEVELS, SEEING_LSTM, ALL_BUT_C, pooled=True),
     Claim("(ours) no worse with a counter", "not-lower", NO_COUNTER, TWO_LEVELS, PAPERS_PROGRAMS, pooled=True),
 )
+"""About models that the paper does not have."""
 
 EXPERIMENT = Experiment(
     name="karel-length",
@@ -41,7 +44,7 @@ EXPERIMENT = Experiment(
     presets={
         "paper": Preset(
             panels=karel.LETTERS,
-            models={**karel.PAPERS_MODELS, NO_COUNTER: {**karel.PAPERS_MODELS[TWO_LEVELS], "frame_inputs": "last"}},
+            models=karel.PAPERS_MODELS,
             validation=karel.VALIDATION,
             sizes=(10, 30, 50),
             settings={**karel.AUTHORS, "evaluate_every": 500},
@@ -49,11 +52,12 @@ EXPERIMENT = Experiment(
             notes=f"{karel.PAPERS_NOTES} {DRAWN}",
         ),
         "ours": Preset(),
-        "quick": Preset(panels=karel.LETTERS, sizes=(30,), claims=CLAIMS),
+        "quick": Preset(panels=karel.LETTERS, sizes=(30,), claims=CLAIMS + OUR_CLAIMS),
     },
     measures=("error", "rollout_success"),
     claims=(
         *CLAIMS,
+        *OUR_CLAIMS,
         Claim(
             "(ours) where it is needed, a hierarchy generalises better", "lower", TWO_LEVELS, FLAT, OURS, pooled=True
         ),
