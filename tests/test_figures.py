@@ -30,7 +30,7 @@ from hvil.gate.errors import InputError
         ("karel-data", "ours", 12 * 4 * (10 + 5 + 3 + 3) + 12 * (4 * 3 + 10)),
         ("karel-data", "quick", 6 * 4 * 3 * 3),
         ("karel-length", "paper", 6 * 4 * 3 * 3),
-        ("karel-length", "ours", 12 * 5 * 5 * 3),
+        ("karel-length", "ours", 12 * 5 * 3 * 3),
         ("karel-length", "quick", 6 * 5 * 1 * 3),
         ("ablations-bubblesort", "ours", 11 * 5),
         ("ablations-karel", "ours", 6 * 11 * 5),
