@@ -18,8 +18,9 @@ from hvil.experiments.outcome.results import Results
 from hvil.gate.files import write_atomically
 from hvil.gate.text import in_picture
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-"""The colours of Okabe and Ito, which people with any kind of colour vision can tell apart, and a grey."""
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999", "#5D3A9B")
+"""The colours of Okabe and Ito, which people with any kind of colour vision can tell apart, without their yellow, which
+is hard to see on white; then a grey and a violet."""
 MARKERS = "osD^vPX"
 
 STYLE: Any = {"svg.hashsalt": "hvil", "font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
