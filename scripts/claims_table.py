@@ -22,7 +22,7 @@ MARKS = re.compile(r"(<!-- verdicts of ([a-z-]+) -->\n).*?(<!-- end -->)", re.DO
 
 
 def findings(directory: Path) -> Mapping[tuple[str, str], Finding]:
-    """The verdicts on the paper's claims as a whole, by the claim's words and what it is about."""
+    """The verdicts on the paper's claims as a whole, by the claim's words and its models."""
     if not (directory / EXPERIMENT).exists():
         return {}
     whole = [finding for finding in judge_all(read_results(directory)) if not finding.panel]
@@ -30,7 +30,7 @@ def findings(directory: Path) -> Mapping[tuple[str, str], Finding]:
 
 
 def _of(finding: Finding) -> str:
-    """The models that a claim compares, and the part of the figure that it is about."""
+    """The models that a claim is about."""
     claim = finding.claim
     return f"{claim.ours}; {claim.theirs}" if claim.theirs else claim.ours
 
