@@ -11,7 +11,7 @@ from hvil.experiments.figures.karel_models import FLAT, LSTM, SEEING_LSTM, THREE
 HALF = "on some programs, no error with less than half the LSTM's data"
 LOWER = "generally lower error than the LSTM"
 LOWER_AT_10 = f"{LOWER}, with 10 demonstrations"
-AT_10: Mapping[str, Any] = {"sizes": (10,), "pooled": True}
+WITH_10: Mapping[str, Any] = {"sizes": (10,), "pooled": True}
 """Where most runs are, and most errors."""
 PAPERS_PROGRAMS = tuple(karel.LETTERS)
 OURS = tuple(karel.HIERARCHICAL)
@@ -22,13 +22,13 @@ CLAIMS = (
     Claim(HALF, "half-data", TWO_LEVELS, LSTM, PAPERS_PROGRAMS, level=0.0, some=True),
     Claim(HALF, "half-data", FLAT, LSTM, PAPERS_PROGRAMS, level=0.0, some=True),
     Claim(LOWER, "lower", TWO_LEVELS, LSTM, PAPERS_PROGRAMS, pooled=True),
-    Claim(LOWER_AT_10, "lower", TWO_LEVELS, LSTM, PAPERS_PROGRAMS, **AT_10),
-    Claim(LOWER_AT_10, "lower", FLAT, LSTM, PAPERS_PROGRAMS, **AT_10),
-    Claim("(ours) a hierarchy lowers the error", "lower", TWO_LEVELS, FLAT, PAPERS_PROGRAMS, **AT_10),
+    Claim(LOWER_AT_10, "lower", TWO_LEVELS, LSTM, PAPERS_PROGRAMS, **WITH_10),
+    Claim(LOWER_AT_10, "lower", FLAT, LSTM, PAPERS_PROGRAMS, **WITH_10),
+    Claim("(ours) a hierarchy lowers the error", "lower", TWO_LEVELS, FLAT, PAPERS_PROGRAMS, **WITH_10),
 )
 SEEING_CLAIMS = (
     Claim(HALF, "half-data", TWO_LEVELS, SEEING_LSTM, PAPERS_PROGRAMS, level=0.0, some=True),
-    Claim(LOWER_AT_10, "lower", TWO_LEVELS, SEEING_LSTM, PAPERS_PROGRAMS, **AT_10),
+    Claim(LOWER_AT_10, "lower", TWO_LEVELS, SEEING_LSTM, PAPERS_PROGRAMS, **WITH_10),
 )
 """Against an LSTM that the paper does not have."""
 
@@ -76,18 +76,18 @@ EXPERIMENT = Experiment(
     claims=(
         *CLAIMS,
         *SEEING_CLAIMS,
-        Claim("(ours) where it is needed, a hierarchy lowers the error", "lower", TWO_LEVELS, FLAT, OURS, **AT_10),
-        Claim("(ours) there, lower error than the LSTM", "lower", TWO_LEVELS, LSTM, OURS, **AT_10),
-        Claim("(ours) and than the LSTM that sees its action", "lower", TWO_LEVELS, SEEING_LSTM, OURS, **AT_10),
+        Claim("(ours) where it is needed, a hierarchy lowers the error", "lower", TWO_LEVELS, FLAT, OURS, **WITH_10),
+        Claim("(ours) there, lower error than the LSTM", "lower", TWO_LEVELS, LSTM, OURS, **WITH_10),
+        Claim("(ours) and than the LSTM that sees its action", "lower", TWO_LEVELS, SEEING_LSTM, OURS, **WITH_10),
         Claim(
             "(ours) known structure does not lower HVIL's error",
             "not-lower",
             CEILING,
             TWO_LEVELS,
             margin=0.05,
-            **AT_10,
+            **WITH_10,
         ),
-        Claim("(ours) lower than with the paper's settings", "lower", TWO_LEVELS, PAPERS, **AT_10),
+        Claim("(ours) lower than with the paper's settings", "lower", TWO_LEVELS, PAPERS, **WITH_10),
     ),
     notes=karel.NOTES,
 )

@@ -18,7 +18,7 @@ FLAT, TWO_LEVELS, THREE_LEVELS = "HVIL, 1 procedure", "HVIL, 6 procedures", "HVI
 AUTHORS: Mapping[str, Any] = {"updates": 10_000, "entropy_decay_interval": 500}
 """The paper does not say how long it trained on Karel; this is what the authors' program does on bubble sort."""
 BASELINES: Mapping[str, Any] = {"updates": 3_000}
-"""On development sets with 10 demonstrations, neither LSTM errs less with more updates (docs/baselines.md)."""
+"""On development sets with 10 demonstrations, neither LSTM errs much less with more updates (docs/baselines.md)."""
 LSTMS: Mapping[str, Mapping[str, Any]] = {
     LSTM: {"model": "lstm", "layers": 2, "units": 64, "last_action": False},
     SEEING_LSTM: {"model": "lstm", "layers": 2, "units": 64, **best_found("karel", "lstm")},

@@ -130,8 +130,7 @@ def _lower(claim: Claim, results: Results, panels: Sequence[str], confidence: fl
     if not len(ours):
         return Verdict.NO_RECORDS, ""
     estimate = mean_estimate(ours - theirs, confidence)
-    of_runs = _of_runs(estimate, _planned_runs(claim, results, panels, models))
-    text = f"{shown(estimate, sign='+', unit='')} points{of_runs}"
+    text = f"{shown(estimate, sign='+', unit='')} points{_of_runs(estimate, claim, results, panels, models)}"
     if estimate.interval is None:
         return Verdict.UNDECIDED, text
     low, high = estimate.interval
@@ -148,11 +147,12 @@ def _not_lower(claim: Claim, results: Results, panels: Sequence[str], confidence
 
 
 def _at_most(claim: Claim, results: Results, panels: Sequence[str], confidence: float) -> Judged:
-    (values,) = _by_run(claim, results, panels, (claim.ours,))
+    models = (claim.ours,)
+    (values,) = _by_run(claim, results, panels, models)
     if not len(values):
         return Verdict.NO_RECORDS, ""
     estimate = share_estimate(values, confidence)
-    text = shown(estimate) + _of_runs(estimate, _planned_runs(claim, results, panels, (claim.ours,)))
+    text = shown(estimate) + _of_runs(estimate, claim, results, panels, models)
     return is_at_most(values, claim.level, confidence), text
 
 
@@ -245,16 +245,12 @@ def _points(claim: Claim, results: Results, panels: Sequence[str]) -> list[tuple
     return [(panel, size) for panel in panels for size in claim.sizes or results.experiment.sizes]
 
 
-def _planned_runs(claim: Claim, results: Results, panels: Sequence[str], models: Sequence[str]) -> int:
-    """How many runs the table has at all points of a claim."""
-    runs_of = results.experiment.runs_of
-    return min(runs_of(panel, model, size) for panel, size in _points(claim, results, panels) for model in models)
-
-
-def _of_runs(estimate: Estimate, planned: int) -> str:
-    """A remark if runs were left out, or if there is only one."""
+def _of_runs(estimate: Estimate, claim: Claim, results: Results, panels: Sequence[str], models: Sequence[str]) -> str:
+    """The number of runs behind an estimate, and that of all runs that the table has there, if some are missing."""
     if estimate.runs == 1:
         return " (1 run)"
+    runs_of = results.experiment.runs_of
+    planned = min(runs_of(panel, model, size) for panel, size in _points(claim, results, panels) for model in models)
     return f" ({estimate.runs} runs)" if estimate.runs == planned else f" ({estimate.runs} of {planned} runs)"
 
 
