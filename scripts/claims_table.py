@@ -9,23 +9,25 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hvil.experiments.experiment_files import find_experiment
-from hvil.experiments.outcome.results import EXPERIMENT, read_results
+from hvil.experiments.outcome.results import EXPERIMENT, Results, read_results
 from hvil.experiments.outcome.verdicts import Finding, Verdict, judge_all
+from hvil.experiments.reproduce import default_directory
 
 HOME = Path(__file__).parents[1]
 PAGE = HOME / "docs" / "claims.md"
 OURS = "(ours)"
 """How a claim begins that is not the paper's."""
-PRESETS = {"paper": "-paper", "ours": ""}
-"""What follows the figure's name in that of the directory of each preset."""
+PRESETS = ("paper", "ours")
 MARKS = re.compile(r"(<!-- verdicts of ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def findings(directory: Path) -> Mapping[tuple[str, str], Finding]:
+def findings(figure: str, preset: str) -> Mapping[tuple[str, str], Finding]:
     """The verdicts on the paper's claims as a whole, by the claim's words and its models."""
-    if not (directory / EXPERIMENT).exists():
-        return {}
-    whole = [finding for finding in judge_all(read_results(directory)) if not finding.panel]
+    experiment = find_experiment(figure).preset(preset)
+    directory = HOME / default_directory(experiment, preset)
+    has_records = (directory / EXPERIMENT).exists()
+    results = read_results(directory) if has_records else Results(experiment=experiment, records={})
+    whole = [finding for finding in judge_all(results) if not finding.panel]
     return {(f.claim.says, _of(f)): f for f in whole if not f.claim.says.startswith(OURS)}
 
 
@@ -46,7 +48,7 @@ def _cell(finding: Finding | None) -> str:
 def table(figure: str) -> str:
     """The table of one figure."""
     presets = [name for name in PRESETS if name in find_experiment(figure).presets]
-    verdicts = [findings(HOME / "results" / f"{figure}{PRESETS[name]}") for name in presets]
+    verdicts = [findings(figure, name) for name in presets]
     claims = dict.fromkeys(claim for found in reversed(verdicts) for claim in found)
     header = ["claim", "of", *(f"preset `{name}`" for name in presets)]
     rows = [(*claim, *(_cell(found.get(claim)) for found in verdicts)) for claim in claims]

@@ -34,6 +34,11 @@ class Shown(NamedTuple):
     page: Path
 
 
+def default_directory(experiment: Experiment, preset: str | None) -> Path:
+    """Where the results of an experiment go, unless the user says otherwise."""
+    return Path("results", experiment.name + (f"-{preset}" if preset and preset != "ours" else ""))
+
+
 def run_experiment(
     experiment: Experiment,
     directory: Path,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from hvil.cli.engines import add_engine_flags, engine_of
 
 if TYPE_CHECKING:
-    from hvil.experiments.experiment import Experiment
     from hvil.experiments.outcome.results import Results
     from hvil.experiments.reproduce import Shown
     from hvil.gate.engine.local import Engine
@@ -95,13 +94,13 @@ def _run_experiment(args: argparse.Namespace, engine: "Engine") -> dict[str, Any
 
     from hvil.experiments.experiment import Part
     from hvil.experiments.experiment_files import find_experiment
-    from hvil.experiments.reproduce import run_experiment, show
+    from hvil.experiments.reproduce import default_directory, run_experiment, show
     from hvil.gate.progress import sweep_progress
 
     table = find_experiment(args.experiment, trust=args.trust)
     preset = args.preset or ("quick" if "quick" in table.presets else None)
     experiment = table.preset(preset) if preset else table
-    out = Path(args.out or _default_out(experiment, preset))
+    out = Path(args.out or default_directory(experiment, preset))
     with sweep_progress(experiment.name) as progress:
         results, failures = run_experiment(
             experiment,
@@ -118,10 +117,6 @@ def _run_experiment(args: argparse.Namespace, engine: "Engine") -> dict[str, Any
     if not results.records:
         raise OSError("no cell succeeded")
     return _shown(args, results, show(results, out)) | {"failures": [failure._asdict() for failure in failures]}
-
-
-def _default_out(experiment: "Experiment", preset: str | None) -> str:
-    return f"results/{experiment.name}" + (f"-{preset}" if preset and preset != "ours" else "")
 
 
 def _shown(args: argparse.Namespace, results: "Results", shown: "Shown") -> dict[str, Any]:
