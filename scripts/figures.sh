@@ -14,17 +14,18 @@ papers=("program A" "program B" "program C" "program D" "program E" "program F")
 for size in 30 70 10 50; do
   bubblesort "$size" HVIL "ceiling: annotated traces" LSTM "LSTM, best settings found" # 1.5 to 3 h each
 done
-bubblesort 20 HVIL "LSTM, best settings found"                                        # 1 h
 bubblesort 30 "HVIL, 1 procedure" "HVIL, the paper's settings" feed-forward Stack-RNN # 1 h
 hvil reproduce karel-data --preset ours --sizes 10                                    # 3 h
-hvil reproduce bubblesort --preset paper                                              # 2 h
 hvil reproduce karel-data --preset ours --sizes 20 40 80                              # 2.5 h
+hvil reproduce bubblesort --preset paper                                              # 2 h
+bubblesort 20 HVIL "LSTM, best settings found"                                        # 1 h
 hvil reproduce ablations-bubblesort --preset ours                                     # 2 h
 .venv/bin/python examples/level_by_level.py                                           # 0.5 h
-hvil reproduce karel-length --preset ours --panels "${papers[@]}"                     # 1.5 h
-hvil reproduce karel-length --preset ours                                             # 1.5 h more
+hvil reproduce acausal --preset paper --panels "(a) p = 0.6" "(b) p = 0.7" --sizes 100 200 400 # 1 h
+hvil reproduce karel-length --preset ours --panels "${papers[@]}"                     # 1 h
 hvil reproduce ablations-karel --preset ours                                          # 1.5 h
-hvil reproduce karel-data --preset paper                                              # 4 h
-hvil reproduce karel-length --preset paper                                            # 4.5 h
+hvil reproduce karel-data --preset paper                                              # 3 h
+hvil reproduce karel-length --preset paper                                            # 2.5 h
+hvil reproduce karel-length --preset ours                                             # 1 h more
 hvil reproduce acausal --preset ours                                                  # 4 h
-hvil reproduce acausal --preset paper                                                 # 4 h
+hvil reproduce acausal --preset paper                                                 # 1 h more

@@ -46,10 +46,12 @@ EXPERIMENT = Experiment(
         "paper": Preset(
             panels=karel.LETTERS,
             models=karel.PAPERS_MODELS,
+            sizes=(30,),
+            runs=5,
             validation=karel.VALIDATION,
             settings={**karel.AUTHORS, "evaluate_every": 500},
             claims=(*CLAIMS, Claim(BETTER, "lower", THREE_LEVELS, LSTM, ALL_BUT_C)),
-            notes=f"{karel.PAPERS_NOTES} {DRAWN}",
+            notes=f"{karel.PAPERS_NOTES} {DRAWN} Preset `paper` has the middle one, with five runs.",
         ),
         "ours": Preset(),
         "quick": Preset(panels=karel.LETTERS, sizes=(30,), claims=CLAIMS + OUR_CLAIMS),

@@ -62,7 +62,7 @@ NOTES = (
 )
 PAPERS_NOTES = (
     "As in the authors' program: the weights of the evaluation that makes 1,000 further traces most likely, for all "
-    "models. The paper says neither how long it trained nor how many runs it averaged; this has 10,000 updates and "
-    "three runs. The entropy schedule is that of bubble sort. With 2,000 updates both HVIL and the LSTM err more on "
+    "models. The paper says neither how long it trained nor how many runs it averaged; this has 10,000 updates. "
+    "The entropy schedule is that of bubble sort. With 2,000 updates both HVIL and the LSTM err more on "
     "some development sets (results/development/karel-updates)."
 )
