@@ -112,8 +112,10 @@ class BaselineLearner(nn.Module):
         self, features: Shaped[Tensor, "R ..."], before: Int[Tensor, "R"], vectors_before: Float[Tensor, "R A"]
     ) -> Float[Tensor, "R F"]:
         """What the memory reads: features, and the action before (∅ at the start of a trace: there was none)."""
-        columns = torch.cat([one_hot(before, self.terminate + 1).to(torch.float32), vectors_before], dim=1)
-        encoded: Tensor = self.encoder(features, columns if self.config.model.last_action else columns[:, :0])
+        columns = vectors_before[:, :0]
+        if self.config.model.last_action:
+            columns = torch.cat([one_hot(before, self.terminate + 1).to(torch.float32), vectors_before], dim=1)
+        encoded: Tensor = self.encoder(features, columns)
         return encoded
 
     def step(
