@@ -11,6 +11,7 @@ from typing import Any
 from hvil.experiments.best_found import best_found
 from hvil.experiments.experiment import Claim, Experiment, FewerRuns, Preset, Reported
 from hvil.experiments.figures.common import (
+    AUTHORS,
     CEILING,
     FEEDFORWARD,
     GIVEN,
@@ -26,9 +27,6 @@ LSTM, BEST_LSTM = "LSTM", "LSTM, best settings found"
 PAPER_ERROR = 0.24
 """HVIL's error with 30 demonstrations in the paper."""
 
-AUTHORS: Mapping[str, Any] = {"updates": 10_000, "entropy_decay_interval": 500}
-"""The paper says 100K steps, and that the entropy weight falls every 5K. In the authors' program a step is a trace, so
-with batches of ten traces these are 10,000 updates."""
 PAPERS_LSTM: Mapping[str, Any] = {"model": "lstm", "layers": 4, "units": 64, "last_action": False, **AUTHORS}
 PAPERS_HVIL: Mapping[str, Any] = {"model": "hvil", **AUTHORS}
 SEARCH: Mapping[str, Any] = {"model": "hvil", **frozen_search("bubblesort")}

@@ -5,7 +5,7 @@ from typing import Any
 
 from hvil.experiments.experiment import Claim, Experiment, FewerRuns, Preset
 from hvil.experiments.figures import karel_models as karel
-from hvil.experiments.figures.common import CEILING, PAPERS, TEST_RUNS
+from hvil.experiments.figures.common import AUTHORS, CEILING, PAPERS, TEST_RUNS
 from hvil.experiments.figures.karel_models import FLAT, LSTM, SEEING_LSTM, THREE_LEVELS, TWO_LEVELS
 
 HALF = "on some programs, no error with less than half the LSTM's data"
@@ -52,7 +52,7 @@ EXPERIMENT = Experiment(
             fewer_runs=(FewerRuns(3, sizes=(20,)),),
             sizes=(10, 20),
             validation=karel.VALIDATION,
-            settings={**karel.AUTHORS, "evaluate_every": 500},
+            settings={**AUTHORS, "evaluate_every": 500},
             claims=(
                 *CLAIMS,
                 Claim(HALF, "half-data", THREE_LEVELS, LSTM, level=0.0, some=True),

@@ -2,7 +2,7 @@
 
 from hvil.experiments.experiment import Claim, Experiment, Preset
 from hvil.experiments.figures import karel_models as karel
-from hvil.experiments.figures.common import TEST_RUNS
+from hvil.experiments.figures.common import AUTHORS, TEST_RUNS
 from hvil.experiments.figures.karel_models import FLAT, LSTM, SEEING_LSTM, THREE_LEVELS, TWO_LEVELS
 
 NO_COUNTER = "HVIL, 6 procedures, no counter"
@@ -49,7 +49,7 @@ EXPERIMENT = Experiment(
             sizes=(30,),
             runs=5,
             validation=karel.VALIDATION,
-            settings={**karel.AUTHORS, "evaluate_every": 500},
+            settings={**AUTHORS, "evaluate_every": 500},
             claims=(*CLAIMS, Claim(BETTER, "lower", THREE_LEVELS, LSTM, ALL_BUT_C)),
             notes=f"{karel.PAPERS_NOTES} {DRAWN} Preset `paper` has the middle one, with five runs.",
         ),
