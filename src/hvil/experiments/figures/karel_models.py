@@ -65,7 +65,9 @@ NOTES = (
     "HVIL are the task's defaults, chosen on other training sets (docs/training.md). The paper's LSTM sees "
     "observations only; beside it stands one that also sees the action before, the best setting found; all baselines "
     "are trained for 3,000 updates (docs/baselines.md). The ceiling is HVIL that is trained on the program's own call "
-    "structure. The programs with names are ours, written down before any run on them."
+    "structure, which has a procedure for each body of a loop. On trail and patrol it is no bound: they count the "
+    "rounds of a loop after another loop, which a frame with one counter cannot do. The programs with names are "
+    "ours, written down before any run on them."
 )
 PAPERS_NOTES = (
     "As in the authors' program: the weights of the evaluation that makes 1,000 further traces most likely, for all "
