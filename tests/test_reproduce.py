@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -172,6 +173,23 @@ def test_validation_traces_choose_among_the_evaluations(tmp_path, pool):
         Cell("karel:A", 4, 0, settings, test_traces=20, validation=5, pool=28).check()
     with pytest.raises(InputError, match="cannot be -1"):
         Cell("karel:A", 4, 0, settings, validation=-1).check()
+
+
+@pytest.mark.parametrize("drawn", [{"pool": 30}, {"pool": 30, "percentile": 50}, {"validation": 6}])
+def test_restarts_of_a_cell_are_trained_on_the_traces_of_the_cell(tmp_path, drawn):
+    """The kept restart is the run that the same cell gives without a search; its program's file may be anywhere."""
+    program = tmp_path / "program.txt"
+    program.write_text("def run() { while(noMarkersPresent()) { move(); } }")
+    settings = {"model": "hvil", "hidden": 5, "context": 3, "updates": 8, "evaluate_every": 4}
+    search = Cell(f"karel:{program}", 4, 0, settings | {"restarts": 2}, test_traces=6, **drawn)
+    found = run_cell(search, lambda share: None, tmp_path / "search")
+    single = replace(search, settings=settings | {"restart": found["settings"]["restart"]})
+    alone = run_cell(single, lambda share: None, tmp_path / "alone")
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("search", "alone")]
+    assert weights[0] == weights[1]
+    assert found["error"] == alone["error"]
+    assert found["curve"] == alone["curve"]
+    assert found["rollout_error"] is not None
 
 
 def test_the_commands_of_the_docs_exist(capsys):

@@ -164,6 +164,15 @@ def test_restarts_on_ray_are_those_of_this_machine(tmp_path: Path) -> None:
     assert same(weights(tmp_path / "here"), weights(tmp_path / "there"))
 
 
+def test_restarts_refuse_other_traces_than_the_search_has(tmp_path: Path) -> None:
+    """The traces are loaded again for each restart: a source that has changed must not go unnoticed."""
+    data, plan = prepare("karel:A", SMALL | {"restarts": 2, "demos": 4, "exact_start": 0})
+    fit_restarts(plan, data, tmp_path / "same", engine=run_here)
+    other = data._replace(training=data.training[:3])
+    with pytest.raises(InputError, match="karel:A: gives other traces now than when the search began"):
+        fit_restarts(plan, other, tmp_path / "other", engine=run_here)
+
+
 def test_restarts_refuse_what_only_one_run_can_have(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="log tensorboard: a log is that of one run"):
         hvil.fit(toy_traces(), out=tmp_path / "run", restarts=2, log="tensorboard", **SMALL)

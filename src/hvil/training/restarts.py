@@ -37,7 +37,7 @@ from hvil.training.loop import Observer
 from hvil.training.observers import ShareDone, read_metrics
 from hvil.training.plan import Plan
 from hvil.training.recipe import write_recipe
-from hvil.training.run import Run, load, read_config, store_data, stored_data
+from hvil.training.run import Run, fingerprint, load, read_config, store_data, stored_data
 from hvil.training.run_files import CONFIG, METRICS, TEST, TRACES, VALIDATION
 from hvil.training.source_notes import write_note
 
@@ -224,10 +224,11 @@ def _search(
     finalists = FINALISTS if training.select == "program" else 1
     stages = rungs(len(configs), training.updates, getattr(plan.config.model, "exact_start", 0), finalists)
     judged: dict[str, dict[str, float]] = {str(k): {} for k in configs}
+    contents = fingerprint(data.training)
 
     def train(numbers: Sequence[int], until: int) -> dict[int, _Judged]:
         """Train restarts up to an update, and judge them; those that were judged before a kill are as they were."""
-        jobs = [_job(store, k, configs[k], until) for k in numbers]
+        jobs = [_job(store, k, configs[k], until, contents) for k in numbers]
         advance = _share_of(on_progress, [stage.until for stage in stages].index(until), stages, len(jobs))
         new = [job for job in jobs if not has_file(job.target)]
         at_a_time = min(workers or os.cpu_count() or 1, len(new))
@@ -281,6 +282,8 @@ def work(cell: Mapping[str, Any], progress: Callable[[float], None], scratch: Pa
     store, until = Path(cell["store"]), int(cell["until"])
     config = Config.from_mapping(cell["config"], "restart")
     data = stored_data(store, config, config.data.source or None)  # the search names it, and the user named it there
+    if fingerprint(data.training) != cell["contents"]:
+        raise InputError(f"{config.data.source or store}: gives other traces now than when the search began")
     out = store / str(config.training.restart)
     plan = Plan(config=config, reasons={})
     run = carry_out(plan, data, out, resume=True, observers=[ShareDone(progress, until)], until=until, keep_data=False)
@@ -324,9 +327,9 @@ def _restarted(config: Config, restart: int) -> Config:
     return replace(config, training=replace(config.training, restart=restart))
 
 
-def _job(store: Path, restart: int, config: Config, until: int) -> Job:
+def _job(store: Path, restart: int, config: Config, until: int, contents: str) -> Job:
     place = str(store.resolve())
-    cell = {"store": place, "until": until, "config": config.to_mapping()}
+    cell = {"store": place, "until": until, "contents": contents, "config": config.to_mapping()}
     target = store / f"{restart}-{until}.json"
     # Searches that run at the same time on one cluster must not have jobs of the same name.
     key = f"{hashlib.sha256(place.encode()).hexdigest()[:10]}-{restart}"

@@ -183,7 +183,10 @@ def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
         scratch: a directory for the unfinished run. If it exists, the run continues from what is there.
     """
     source = DataSettings(source=cell.task, demos=cell.demos, test_traces=cell.test_traces)
-    if not names_task(cell.task):
+    own_traces = bool(cell.pool or cell.validation)
+    if own_traces:
+        source = replace(source, source="")  # a run must not load its traces again: the task would make others
+    elif not names_task(cell.task):
         source = replace(source, validation=0.0)  # as for a task, all training traces are learned from
     data = _data(cell, source)
     if cell.contents and origin(cell.task).contents != cell.contents:
@@ -202,6 +205,8 @@ def run_cell(cell: Cell, progress: Progress, scratch: Path) -> dict[str, Any]:
         # same error comes again.
         remove_directory(scratch)
         run = train_plan(plan, data, scratch, observers=watchers, engine=run_here)
+    if own_traces:
+        run.source = cell.task  # named by the user: a task's own file may be read, wherever it is
     metrics = read_metrics(scratch / METRICS)
     config = run.config  # of the restart that was kept
     return {
