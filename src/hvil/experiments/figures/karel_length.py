@@ -9,11 +9,13 @@ NO_COUNTER = "HVIL, 6 procedures, no counter"
 BETTER = "better generalisation to longer runs than the LSTM, except on C"
 ALL_BUT_C = tuple(panel for panel in karel.LETTERS if panel != "program C")
 PAPERS_PROGRAMS = tuple(karel.LETTERS)
-OURS = tuple(karel.HIERARCHICAL)
+OURS = {name: task for name, task in karel.HIERARCHICAL.items() if name != "sow"}
+"""All runs of sow are equally long, so there are no longer ones to test."""
 DRAWN = (
     "Every test trace is longer than every training trace, so all test traces are unseen ones. Lengths are split at a "
-    "percentile of the *different* lengths that occur in 10,000 demonstrations; of the paper's five percentiles this "
-    "has three."
+    "percentile of the *different* lengths that occur in 10,000 demonstrations. Of the paper's five percentiles this "
+    "has four: 20 was added when the others had been run on A to F, because with 30 and 50 no model errs there, and "
+    "with 10 every model errs on most runs of A, B and C."
 )
 
 CLAIMS = (
@@ -32,9 +34,9 @@ OUR_CLAIMS = (
 EXPERIMENT = Experiment(
     name="karel-length",
     title="Karel: error on longer runs than those trained on",
-    panels=karel.PANELS,
+    panels={**karel.LETTERS, **OURS},
     models={**karel.MODELS, NO_COUNTER: {**karel.MODELS[TWO_LEVELS], "frame_inputs": "last"}},
-    sizes=(10, 30, 50),
+    sizes=(10, 20, 30, 50),
     axis="percentile",
     demos=250,
     runs=3,
@@ -46,24 +48,29 @@ EXPERIMENT = Experiment(
         "paper": Preset(
             panels=karel.LETTERS,
             models=karel.PAPERS_MODELS,
-            sizes=(30,),
+            sizes=(20,),
             runs=5,
             validation=karel.VALIDATION,
             settings={**AUTHORS, "evaluate_every": 500},
             claims=(*CLAIMS, Claim(BETTER, "lower", THREE_LEVELS, LSTM, ALL_BUT_C)),
-            notes=f"{karel.PAPERS_NOTES} {DRAWN} Preset `paper` has the middle one, with five runs.",
+            notes=f"{karel.PAPERS_NOTES} {DRAWN} Preset `paper` has 20, with five runs.",
         ),
         "ours": Preset(),
-        "quick": Preset(panels=karel.LETTERS, sizes=(30,), claims=CLAIMS + OUR_CLAIMS),
+        "quick": Preset(panels=karel.LETTERS, sizes=(20,), claims=CLAIMS + OUR_CLAIMS),
     },
     measures=("error", "rollout_success"),
     claims=(
         *CLAIMS,
         *OUR_CLAIMS,
         Claim(
-            "(ours) where it is needed, a hierarchy generalises better", "lower", TWO_LEVELS, FLAT, OURS, pooled=True
+            "(ours) where it is needed, a hierarchy generalises better",
+            "lower",
+            TWO_LEVELS,
+            FLAT,
+            tuple(OURS),
+            pooled=True,
         ),
-        Claim("(ours) there, better than the LSTM", "lower", TWO_LEVELS, LSTM, OURS, pooled=True),
+        Claim("(ours) there, better than the LSTM", "lower", TWO_LEVELS, LSTM, tuple(OURS), pooled=True),
     ),
     notes=(
         f"{karel.NOTES} {DRAWN} HVIL without a counter is our addition: its procedures see their last step, but not "
