@@ -21,11 +21,10 @@ hvil reproduce bubblesort --preset paper                                        
 bubblesort 20 HVIL "LSTM, best settings found"                                        # 1 h
 hvil reproduce ablations-bubblesort --preset ours                                     # 2 h
 .venv/bin/python examples/level_by_level.py                                           # 0.5 h
-hvil reproduce acausal --preset paper --panels "(a) p = 0.6" "(b) p = 0.7" --sizes 100 200 400 # 1.6 h
+hvil reproduce acausal --preset paper                                                 # 1.6 h
 hvil reproduce karel-length --preset ours --panels "${papers[@]}"                     # 1.3 h
 hvil reproduce ablations-karel --preset ours                                          # 1.5 h
 hvil reproduce karel-data --preset paper                                              # 3 h
-hvil reproduce karel-length --preset paper                                            # 2.5 h
+hvil reproduce karel-length --preset paper                                            # 2 h
 hvil reproduce karel-length --preset ours                                             # 1 h more
 hvil reproduce acausal --preset ours                                                  # 4 h
-hvil reproduce acausal --preset paper                                                 # 1 h more
