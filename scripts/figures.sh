@@ -19,7 +19,7 @@ hvil reproduce karel-data --preset ours --sizes 10 20                           
 hvil reproduce karel-data --preset ours --sizes 40 80                                 # 2 h
 hvil reproduce bubblesort --preset paper                                              # 2 h
 bubblesort 20 HVIL "LSTM, best settings found"                                        # 1 h
-hvil reproduce ablations-bubblesort --preset ours                                     # 2 h
+hvil reproduce ablations-bubblesort --preset ours                                     # 3.3 h
 .venv/bin/python examples/level_by_level.py                                           # 0.5 h
 hvil reproduce acausal --preset paper                                                 # 1.6 h
 hvil reproduce karel-length --preset ours --panels "${papers[@]}"                     # 1.3 h

@@ -11,7 +11,7 @@ from hvil.data.tasks import find_task
 from hvil.experiments.engine.cells import Cell
 from hvil.experiments.experiment import Experiment, FewerRuns, Position, Reported
 from hvil.experiments.experiment_files import FIGURES, find_experiment
-from hvil.experiments.outcome.plots import _draw_panel, _pyplot, draw_measure
+from hvil.experiments.outcome.plots import _draw_panel, _draw_rows, _pyplot, draw_measure, picture_name
 from hvil.experiments.outcome.results import Results, read_results
 from hvil.experiments.outcome.tables import page
 from hvil.experiments.outcome.verdicts import judge_all
@@ -33,7 +33,7 @@ from hvil.gate.errors import InputError
         ("karel-length", "paper", 6 * (3 * 5 + 3)),
         ("karel-length", "ours", 11 * 5 * 4 * 3),
         ("karel-length", "quick", 6 * 5 * 1 * 3),
-        ("ablations-bubblesort", "ours", 11 * 5),
+        ("ablations-bubblesort", "ours", 14 * 5),
         ("ablations-karel", "ours", 6 * 11 * 5),
     ],
 )
@@ -122,6 +122,34 @@ def test_errors_that_others_report_are_stars_in_the_picture_of_errors(tmp_path):
         replace(TABLE, reported=(Reported("the paper", size=20, error=0.3, panel="elsewhere"),))
 
 
+def test_a_picture_of_one_size_has_a_row_for_each_model_instead_of_a_legend(tmp_path):
+    reported = (Reported("the paper", size=20, error=0.3),)
+    one_size = replace(TABLE, sizes=(20,), models={"ours": {}, "theirs": {}, "unborn": {}}, reported=reported)
+    records = {
+        Position("A", model, 20, run): {"error": 0.2 + 0.1 * run, "rollout_success": 0.9, "curve": []}
+        for model in ("ours", "theirs")
+        for run in range(2)
+    }
+    results = Results(experiment=one_size, records=records)
+    draw_measure(results, "error", tmp_path, "error")
+    with _pyplot() as plt:
+        figure = _draw_rows(plt, results, "error", ["A"], ["ours", "theirs"])
+        (axes,) = figure.axes
+        assert [label.get_text() for label in axes.get_yticklabels()] == ["ours", "theirs", "the paper"]
+        marked = [line for line in axes.lines if line.get_marker() in ("o", "*")]
+        assert [(line.get_ydata()[0], line.get_xdata()[0]) for line in marked] == [
+            (0, pytest.approx(25)),
+            (1, pytest.approx(25)),
+            (2, pytest.approx(30)),
+        ]
+        assert axes.yaxis_inverted(), "the first model is on top"
+        assert not figure.legends
+        plt.close(figure)
+    drawn = (tmp_path / "error.svg").read_text()
+    assert "<!-- demonstrations: 20; mean of up to 2 runs, 95% intervals -->" in drawn
+    assert "<!-- unborn -->" not in drawn
+
+
 RESULTS = Path(__file__).parents[1] / "results"
 COMMITTED = sorted(path.parent.relative_to(RESULTS).as_posix() for path in RESULTS.rglob("experiment.json"))
 
@@ -130,7 +158,9 @@ COMMITTED = sorted(path.parent.relative_to(RESULTS).as_posix() for path in RESUL
 def test_committed_records_give_the_committed_pages(name):
     directory = RESULTS / name
     committed = read_results(directory)
-    pictures = sorted(directory.glob("*.svg"), key=lambda path: len(path.name))
+    experiment = committed.experiment
+    pictures = [directory / f"{picture_name(experiment, measure)}.svg" for measure in experiment.measures]
+    assert set(pictures) == set(directory.glob("*.svg"))
     assert page(committed, judge_all(committed), pictures) == (directory / "README.md").read_text(encoding="utf-8")
 
 

@@ -1,8 +1,8 @@
 """What the two ablations share: HVIL with one part left out or exchanged at a time.
 
 The parts are those that the paper calls necessary and does not measure: the estimator of the gradient, the entropy
-term, what a procedure sees of its frame, and a posterior that sees the future. There is no exact start, no restart and
-no price: these would hide what the parts do.
+term, what a procedure sees of its frame, and a posterior that sees the future. There is no exact start, no restart
+and no price of long procedures or of curvature: these would hide what the parts do.
 """
 
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ CLAIMS = (
 SETTINGS: Mapping[str, Any] = {**TRAINING, "batch_size": 10}
 
 NOTES = (
-    "One part of HVIL is left out or exchanged at a time. There is no exact start, no restart and no price: these "
-    "would hide what the parts do, so errors are higher than those of `hvil fit`. The weights are those after the last "
-    "update."
+    "One part of HVIL is left out or exchanged at a time. There is no exact start, no restart, and no price "
+    "of long procedures or of curvature: these would hide what the parts do, so errors are higher than those of `hvil "
+    "fit`. The weights are those after the last update."
 )

@@ -1,6 +1,7 @@
 """Draws an experiment as the paper does: one panel a task, error over size, all models in each panel.
 
-The same records always give the same bytes.
+If there is one size only, each model has a row instead, with its name beside it. The same records always give the same
+bytes.
 """
 
 import math
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from hvil.analysis.statistics import Estimate
 from hvil.experiments.experiment import AXES, MEASURES, Experiment
@@ -37,6 +39,8 @@ LETTERS_AN_INCH = 12
 """Of a legend, in the size of our style."""
 LEGEND_LINE = 0.21
 """Inches that a line of a legend takes."""
+ROW = 0.24
+"""Inches that the row of a model takes, where there is one size only."""
 LEAST_TOP = 5.0
 """The axis goes up to so many per cent at least: hundredths of a per cent are nothing to look at."""
 LEGEND_MARGIN = 7
@@ -44,49 +48,112 @@ LEGEND_MARGIN = 7
 
 
 def draw(results: Results, directory: Path) -> list[Path]:
-    """Draw one picture a measure: `NAME` for the first measure, `NAME-MEASURE` for the others."""
+    """Draw one picture a measure."""
     paths = []
-    for number, measure in enumerate(results.experiment.measures):
-        name = results.experiment.name + (f"-{measure.removeprefix('error_')}" if number else "")
-        paths += draw_measure(results, measure, directory, name)
+    for measure in results.experiment.measures:
+        paths += draw_measure(results, measure, directory, picture_name(results.experiment, measure))
     return paths
+
+
+def picture_name(experiment: Experiment, measure: str) -> str:
+    """The name of a measure's picture: `NAME` for the first measure, `NAME-MEASURE` for the others."""
+    suffix = "" if measure == experiment.measures[0] else f"-{measure.removeprefix('error_')}"
+    return experiment.name + suffix
 
 
 def draw_measure(results: Results, measure: str, directory: Path, name: str) -> list[Path]:
     """Draw one measure as `NAME.png` and `NAME.svg`."""
     experiment = results.experiment
     panels = [panel for panel in experiment.panels if panel in {position.panel for position in results.records}]
-    columns = {1: 1, 2: 2, 4: 2}.get(len(panels), 3)
-    rows = math.ceil(len(panels) / columns)
+    models = [model for model in experiment.models if model in {position.model for position in results.records}]
+    draw_panels = _draw_rows if len(experiment.sizes) == 1 else _draw_curves
     with _pyplot() as plt:
-        width, height = (6.5, 4.4) if len(panels) == 1 else (4.0 * columns, 3.1 * rows + 0.5)
-        drawn = [model for model in experiment.models if model in {position.model for position in results.records}]
-        names = [*drawn, *(reported.says for reported in experiment.reported)]
-        legend_columns = _legend_columns(names, width)
-        size = width, height + LEGEND_LINE * (1 + math.ceil(len(names) / legend_columns))
-        figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", sharex=True)
-        flat = list(grid.flat)
-        for axes, panel in zip(flat, panels, strict=False):
-            _draw_panel(axes, results, panel, measure, drawn)
-        for axes in flat[len(panels) :]:
-            axes.set_visible(False)
+        figure = draw_panels(plt, results, measure, panels, models)
         figure.suptitle(in_picture(experiment.title))
-        for axes in flat[len(panels) - columns : len(panels)]:  # the lowest panel of each column
-            axes.set_xlabel(AXES[experiment.axis].label)  # a label of the whole figure would overlap the legend
-            axes.tick_params(labelbottom=True)
-        figure.supylabel(f"{MEASURES[measure].partition(',')[0]} (%)", fontsize=10)
-        handles, labels = flat[0].get_legend_handles_labels()
-        figure.legend(
-            handles,
-            labels,
-            loc="outside lower center",
-            ncols=legend_columns,
-            frameon=False,
-            title=_caption(measure, results),
-        )
         paths = _save(figure, directory, name)
         plt.close(figure)
     return paths
+
+
+def _draw_curves(plt: Any, results: Results, measure: str, panels: Sequence[str], models: Sequence[str]) -> Any:
+    """A figure with curves over the sizes, and a legend below the panels."""
+    experiment = results.experiment
+    columns = _panel_columns(panels)
+    rows = math.ceil(len(panels) / columns)
+    width, height = (6.5, 4.4) if len(panels) == 1 else (4.0 * columns, 3.1 * rows + 0.5)
+    names = [*models, *(reported.says for reported in experiment.reported)]
+    legend_columns = _legend_columns(names, width)
+    size = width, height + LEGEND_LINE * (1 + math.ceil(len(names) / legend_columns))
+    figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", sharex=True)
+    flat = _shown(grid, panels)
+    for axes, panel in zip(flat, panels, strict=True):
+        _draw_panel(axes, results, panel, measure, models)
+    for axes in flat[-columns:]:  # the lowest panel of each column
+        axes.set_xlabel(AXES[experiment.axis].label)  # a label of the whole figure would overlap the legend
+        axes.tick_params(labelbottom=True)
+    figure.supylabel(_label(measure), fontsize=10)
+    handles, labels = flat[0].get_legend_handles_labels()
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=legend_columns,
+        frameon=False,
+        title=_caption(measure, results),
+    )
+    return figure
+
+
+def _draw_rows(plt: Any, results: Results, measure: str, panels: Sequence[str], models: Sequence[str]) -> Any:
+    """A figure for one size: a row for each model, and one for each error that somebody else reports."""
+    experiment = results.experiment
+    reported = experiment.reported if measure == "error" else ()
+    names = [*models, *(each.says for each in reported)]
+    columns = _panel_columns(panels)
+    rows = math.ceil(len(panels) / columns)
+    size = max(map(len, names)) / LETTERS_AN_INCH + max(5.0, 2.6 * columns), (ROW * len(names) + 0.5) * rows + 0.9
+    figure, grid = plt.subplots(
+        rows, columns, figsize=size, squeeze=False, layout="constrained", sharex=True, sharey=True
+    )
+    flat = _shown(grid, panels)
+    for axes, panel in zip(flat, panels, strict=True):
+        for row, model in enumerate(models):
+            estimate = results.estimate(panel, model, experiment.sizes[0], measure)
+            if estimate is not None:
+                means, bars = _in_per_cent([estimate])
+                axes.errorbar(means, [row], xerr=bars, color=COLOURS[0], marker="o", elinewidth=1, capsize=2.5)
+        for row, each in enumerate(reported, start=len(models)):
+            if panel == (each.panel or next(iter(experiment.panels))):
+                axes.plot([100 * each.error], [row], "*", markersize=12, color="black")
+        axes.set_title(in_picture(panel), fontsize=10)
+        axes.grid(alpha=0.3)
+    for axes in flat[-columns:]:
+        axes.tick_params(labelbottom=True)
+    flat[0].set_yticks(range(len(names)), [in_picture(name) for name in names])
+    flat[0].set_ylim(len(names) - 0.5, -0.5)  # the first on top
+    right = max(flat[0].get_xlim()[1], LEAST_TOP)
+    flat[0].set_xlim(-0.03 * right, right)
+    at = f"{AXES[experiment.axis].label}: {experiment.sizes[0]}"
+    figure.supxlabel(f"{_label(measure)}\n{at}; {_caption(measure, results)}", fontsize=10)
+    return figure
+
+
+def _panel_columns(panels: Sequence[str]) -> int:
+    """How many panels stand side by side."""
+    return {1: 1, 2: 2, 4: 2}.get(len(panels), 3)
+
+
+def _shown(grid: Any, panels: Sequence[str]) -> list[Any]:
+    """The axes of the panels; those that are left over are hidden."""
+    flat = list(grid.flat)
+    for axes in flat[len(panels) :]:
+        axes.set_visible(False)
+    return flat[: len(panels)]
+
+
+def _label(measure: str) -> str:
+    """What an axis says of a measure."""
+    return f"{MEASURES[measure].partition(',')[0]} (%)"
 
 
 def _legend_columns(labels: Sequence[str], inches: float) -> int:
@@ -130,13 +197,11 @@ def _is_logarithmic(experiment: Experiment) -> bool:
 
 def _draw_curve(axes: Any, number: int, label: str, positions: Sequence[float], estimates: Sequence[Estimate]) -> None:
     """Draw means in per cent, with bars for their intervals, in the colour and with the marker of that number."""
-    means = np.array([100 * estimate.mean for estimate in estimates])
-    bounds = [estimate.interval or (estimate.mean, estimate.mean) for estimate in estimates]
-    low, high = 100 * np.array(bounds).reshape(-1, 2).T
+    means, bars = _in_per_cent(estimates)
     axes.errorbar(
         positions,
         means,
-        yerr=np.maximum(0.0, np.stack([means - low, high - means])),
+        yerr=bars,
         color=COLOURS[number % len(COLOURS)],
         marker=MARKERS[(number + number // len(COLOURS)) % len(MARKERS)],  # no pair of both comes twice
         markersize=5,
@@ -145,6 +210,14 @@ def _draw_curve(axes: Any, number: int, label: str, positions: Sequence[float], 
         capsize=2.5,
         label=in_picture(label),
     )
+
+
+def _in_per_cent(estimates: Sequence[Estimate]) -> tuple[Float[np.ndarray, "E"], Float[np.ndarray, "2 E"]]:
+    """The means of E estimates, and how far their intervals reach below and above them."""
+    means = np.array([100 * estimate.mean for estimate in estimates])
+    bounds = [estimate.interval or (estimate.mean, estimate.mean) for estimate in estimates]
+    low, high = 100 * np.array(bounds).reshape(-1, 2).T
+    return means, np.maximum(0.0, np.stack([means - low, high - means]))
 
 
 def _draw_reported(axes: Any, experiment: Experiment, panel: str) -> None:
