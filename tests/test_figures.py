@@ -165,6 +165,15 @@ def test_committed_records_give_the_committed_pages(name):
 
 
 @pytest.mark.parametrize("name", [name for name in COMMITTED if "/" not in name])
+def test_committed_records_give_the_committed_picture_byte_for_byte(name, tmp_path):
+    committed = read_results(RESULTS / name)
+    measure = committed.experiment.measures[0]
+    for picture in draw_measure(committed, measure, tmp_path, picture_name(committed.experiment, measure)):
+        if picture.suffix == ".svg":  # pixels may differ from processor to processor
+            assert picture.read_bytes() == (RESULTS / name / picture.name).read_bytes(), f"{picture.name} has changed"
+
+
+@pytest.mark.parametrize("name", [name for name in COMMITTED if "/" not in name])
 def test_committed_records_belong_to_the_tables_of_today(name):
     committed = read_results(RESULTS / name)
     cells = find_experiment(committed.source).preset(committed.preset).cells()

@@ -69,7 +69,6 @@ def draw_measure(results: Results, measure: str, directory: Path, name: str) -> 
     draw_panels = _draw_rows if len(experiment.sizes) == 1 else _draw_curves
     with _pyplot() as plt:
         figure = draw_panels(plt, results, measure, panels, models)
-        figure.suptitle(in_picture(experiment.title))
         paths = _save(figure, directory, name)
         plt.close(figure)
     return paths
@@ -84,8 +83,7 @@ def _draw_curves(plt: Any, results: Results, measure: str, panels: Sequence[str]
     names = [*models, *(reported.says for reported in experiment.reported)]
     legend_columns = _legend_columns(names, width)
     size = width, height + LEGEND_LINE * (1 + math.ceil(len(names) / legend_columns))
-    figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", sharex=True)
-    flat = _shown(grid, panels)
+    figure, flat = _panel_axes(plt, experiment.title, len(panels), rows, columns, size)
     for axes, panel in zip(flat, panels, strict=True):
         _draw_panel(axes, results, panel, measure, models)
     for axes in flat[-columns:]:  # the lowest panel of each column
@@ -112,10 +110,7 @@ def _draw_rows(plt: Any, results: Results, measure: str, panels: Sequence[str], 
     columns = _panel_columns(panels)
     rows = math.ceil(len(panels) / columns)
     size = max(map(len, names)) / LETTERS_AN_INCH + max(5.0, 2.6 * columns), (ROW * len(names) + 0.5) * rows + 0.9
-    figure, grid = plt.subplots(
-        rows, columns, figsize=size, squeeze=False, layout="constrained", sharex=True, sharey=True
-    )
-    flat = _shown(grid, panels)
+    figure, flat = _panel_axes(plt, experiment.title, len(panels), rows, columns, size, sharey=True)
     for axes, panel in zip(flat, panels, strict=True):
         for row, model in enumerate(models):
             estimate = results.estimate(panel, model, experiment.sizes[0], measure)
@@ -143,12 +138,18 @@ def _panel_columns(panels: Sequence[str]) -> int:
     return {1: 1, 2: 2, 4: 2}.get(len(panels), 3)
 
 
-def _shown(grid: Any, panels: Sequence[str]) -> list[Any]:
-    """The axes of the panels; those that are left over are hidden."""
+def _panel_axes(
+    plt: Any, title: str, count: int, rows: int, columns: int, size: tuple[float, float], sharey: bool = False
+) -> tuple[Any, list[Any]]:
+    """A figure with its title, and the axes of its panels; axes that are left over are hidden."""
+    figure, grid = plt.subplots(
+        rows, columns, figsize=size, squeeze=False, layout="constrained", sharex=True, sharey=sharey
+    )
+    figure.suptitle(in_picture(title))
     flat = list(grid.flat)
-    for axes in flat[len(panels) :]:
+    for axes in flat[count:]:
         axes.set_visible(False)
-    return flat[: len(panels)]
+    return figure, flat[:count]
 
 
 def _label(measure: str) -> str:
