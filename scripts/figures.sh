@@ -24,7 +24,7 @@ hvil reproduce ablations-bubblesort --preset ours                               
 hvil reproduce acausal --preset paper                                                 # 1.6 h
 hvil reproduce karel-length --preset ours --panels "${papers[@]}"                     # 1.3 h
 hvil reproduce ablations-karel --preset ours                                          # 1.5 h
-hvil reproduce karel-data --preset paper                                              # 3 h
-hvil reproduce karel-length --preset paper                                            # 2 h
+hvil reproduce karel-data --preset paper                                              # 1.7 h
+hvil reproduce karel-length --preset paper                                            # 1.2 h
 hvil reproduce karel-length --preset ours                                             # 1 h more
 hvil reproduce acausal --preset ours                                                  # 4 h
