@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from hvil.analysis.statistics import Estimate
-from hvil.experiments.experiment import AXES, MEASURES, Experiment
+from hvil.experiments.experiment import AXES, MEASURES, Experiment, Reported
 from hvil.experiments.outcome.results import Results
 from hvil.gate.files import write_atomically
 from hvil.gate.text import in_picture
@@ -112,16 +112,7 @@ def _draw_rows(plt: Any, results: Results, measure: str, panels: Sequence[str], 
     size = max(map(len, names)) / LETTERS_AN_INCH + max(5.0, 2.6 * columns), (ROW * len(names) + 0.5) * rows + 0.9
     figure, flat = _panel_axes(plt, experiment.title, len(panels), rows, columns, size, sharey=True)
     for axes, panel in zip(flat, panels, strict=True):
-        for row, model in enumerate(models):
-            estimate = results.estimate(panel, model, experiment.sizes[0], measure)
-            if estimate is not None:
-                means, bars = _in_per_cent([estimate])
-                axes.errorbar(means, [row], xerr=bars, color=COLOURS[0], marker="o", elinewidth=1, capsize=2.5)
-        for row, each in enumerate(reported, start=len(models)):
-            if panel == (each.panel or next(iter(experiment.panels))):
-                axes.plot([100 * each.error], [row], "*", markersize=12, color="black")
-        axes.set_title(in_picture(panel), fontsize=10)
-        axes.grid(alpha=0.3)
+        _draw_row_panel(axes, results, panel, measure, models, reported)
     for axes in flat[-columns:]:
         axes.tick_params(labelbottom=True)
     flat[0].set_yticks(range(len(names)), [in_picture(name) for name in names])
@@ -131,6 +122,22 @@ def _draw_rows(plt: Any, results: Results, measure: str, panels: Sequence[str], 
     at = f"{AXES[experiment.axis].label}: {experiment.sizes[0]}"
     figure.supxlabel(f"{_label(measure)}\n{at}; {_caption(measure, results)}", fontsize=10)
     return figure
+
+
+def _draw_row_panel(
+    axes: Any, results: Results, panel: str, measure: str, models: Sequence[str], reported: Sequence[Reported]
+) -> None:
+    """Draw the models that have records from the top down, then the errors that somebody else reports."""
+    for row, model in enumerate(models):
+        estimate = results.estimate(panel, model, results.experiment.sizes[0], measure)
+        if estimate is not None:
+            means, bars = _in_per_cent([estimate])
+            axes.errorbar(means, [row], xerr=bars, color=COLOURS[0], marker="o", elinewidth=1, capsize=2.5)
+    for row, each in enumerate(reported, start=len(models)):
+        if panel == (each.panel or next(iter(results.experiment.panels))):
+            axes.plot([100 * each.error], [row], "*", markersize=12, color="black")
+    axes.set_title(in_picture(panel), fontsize=10)
+    axes.grid(alpha=0.3)
 
 
 def _panel_columns(panels: Sequence[str]) -> int:
