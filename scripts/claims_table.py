@@ -1,14 +1,21 @@
-"""Writes the tables of verdicts in docs/claims.md anew, from the records in results/.
+"""Writes the tables in docs/claims.md anew, from the records in results/.
 
-Each figure has one table: a row for each claim of the paper, and a column for each of the presets `paper` and `ours`
-that the figure has.
+Each figure has a table of verdicts: a row for each claim of the paper, and a column for each of the presets `paper` and
+`ours` that the figure has. Before it stand tables of errors, with a row for each model.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
+
+from hvil.analysis.statistics import share_estimate, shown
 from hvil.experiments.experiment_files import find_experiment
+from hvil.experiments.figures.karel_length import OURS as WITH_LENGTHS
+from hvil.experiments.figures.karel_models import HIERARCHICAL, LETTERS
 from hvil.experiments.outcome.results import EXPERIMENT, Results, read_results
 from hvil.experiments.outcome.verdicts import Finding, Verdict, judge_all
 from hvil.experiments.reproduce import default_directory
@@ -18,16 +25,88 @@ PAGE = HOME / "docs" / "claims.md"
 OURS = "(ours)"
 """How a claim begins that is not the paper's."""
 PRESETS = ("paper", "ours")
-MARKS = re.compile(r"(<!-- verdicts of ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MARKS = re.compile(r"(<!-- (verdicts|errors) of ([a-z-]+(?:, [^>]*?)?) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+class Column(NamedTuple):
+    """The part of a figure that one column of errors is the mean of."""
+
+    heading: str
+    figure: str
+    panels: Sequence[str]
+    sizes: Sequence[int]
+    preset: str = "ours"
+
+
+def by_size(figure: str, panels: Iterable[str], sizes: Sequence[int], preset: str = "ours") -> list[Column]:
+    """A column for each size."""
+    return [Column(str(size), figure, tuple(panels), (size,), preset) for size in sizes]
+
+
+def by_panel(figure: str, panels: Iterable[str], size: int, preset: str = "ours") -> list[Column]:
+    """A column for each panel."""
+    return [Column(panel, figure, (panel,), (size,), preset) for panel in panels]
+
+
+NOISY, LITTLE = ("(a) p = 0.6", "(b) p = 0.7"), (100, 200, 400)
+ERRORS: Mapping[str, Sequence[Column]] = {
+    "bubblesort": by_size("bubblesort", ("bubble sort",), (10, 20, 30, 50, 70)),
+    "bubblesort, paper": by_size("bubblesort", ("bubble sort",), (30, 70), "paper"),
+    "karel-data, A to F": by_size("karel-data", LETTERS, (10, 20, 40, 80)),
+    "karel-data, programs of ours": by_size("karel-data", HIERARCHICAL, (10, 20, 40, 80)),
+    "karel-data, paper": by_size("karel-data", LETTERS, (10, 20), "paper"),
+    "karel-length": by_panel("karel-length", ("program A", "program B", "program C"), 20),
+    "karel-length, programs of ours": by_size("karel-length", WITH_LENGTHS, (10, 20, 30, 50)),
+    "karel-length, paper": by_panel("karel-length", LETTERS, 20, "paper"),
+    "acausal": [
+        Column("`ours`: p = 0.6 and 0.7, 100 to 400", "acausal", NOISY, LITTLE),
+        Column("p = 0.6 and 0.7, 800 to 6,400", "acausal", NOISY, (800, 1600, 3200, 6400)),
+        Column("p = 0.8, 100 to 400", "acausal", ("(c) p = 0.8",), LITTLE),
+        Column("`paper`: p = 0.6 and 0.7, 100 to 400", "acausal", NOISY, LITTLE, "paper"),
+    ],
+    "ablations": [
+        Column("bubble sort", "ablations-bubblesort", ("bubble sort",), (30,)),
+        Column("Karel A to F", "ablations-karel", tuple(LETTERS), (10,)),
+    ],
+}
+"""The tables of errors, by what stands in their marks."""
+
+
+@cache
+def read(figure: str, preset: str) -> Results:
+    """The records of a figure; none if it has not been run."""
+    experiment = find_experiment(figure).preset(preset)
+    directory = HOME / default_directory(experiment, preset)
+    has_records = (directory / EXPERIMENT).exists()
+    return read_results(directory) if has_records else Results(experiment=experiment, records={})
+
+
+def error(results: Results, model: str, column: Column) -> str:
+    """The mean over the runs that have all panels and sizes of the column, with its interval and their number."""
+    points = [results.values(panel, model, size) for panel in column.panels for size in column.sizes]
+    runs = sorted(set.intersection(*(set(point) for point in points)))
+    if not runs:
+        return "–"
+    estimate = share_estimate(np.array([[point[run] for run in runs] for point in points]).mean(axis=0))
+    return f"{shown(estimate)} ({estimate.runs})"
+
+
+def errors(name: str) -> str:
+    """One of the tables of errors: a row for each model that any of its columns has."""
+    columns = ERRORS[name]
+    results = {(column.figure, column.preset): read(column.figure, column.preset) for column in columns}
+    of_columns = [results[column.figure, column.preset] for column in columns]
+    models = dict.fromkeys(model for found in of_columns for model in found.experiment.models)
+    rows = [
+        (model, *(error(found, model, column) for found, column in zip(of_columns, columns, strict=True)))
+        for model in models
+    ]
+    return _lines(("", *(column.heading for column in columns)), [row for row in rows if {*row[1:]} != {"–"}])
 
 
 def findings(figure: str, preset: str) -> Mapping[tuple[str, str], Finding]:
     """The verdicts on the paper's claims as a whole, by the claim's words and its models."""
-    experiment = find_experiment(figure).preset(preset)
-    directory = HOME / default_directory(experiment, preset)
-    has_records = (directory / EXPERIMENT).exists()
-    results = read_results(directory) if has_records else Results(experiment=experiment, records={})
-    whole = [finding for finding in judge_all(results) if not finding.panel]
+    whole = [finding for finding in judge_all(read(figure, preset)) if not finding.panel]
     return {(f.claim.says, _of(f)): f for f in whole if not f.claim.says.startswith(OURS)}
 
 
@@ -45,19 +124,25 @@ def _cell(finding: Finding | None) -> str:
     return f"**{finding.verdict}**: {finding.measured}"
 
 
-def table(figure: str) -> str:
-    """The table of one figure."""
+def verdicts(figure: str) -> str:
+    """The table of verdicts of one figure."""
     presets = [name for name in PRESETS if name in find_experiment(figure).presets]
-    verdicts = [findings(figure, name) for name in presets]
-    claims = dict.fromkeys(claim for found in reversed(verdicts) for claim in found)
-    header = ["claim", "of", *(f"preset `{name}`" for name in presets)]
-    rows = [(*claim, *(_cell(found.get(claim)) for found in verdicts)) for claim in claims]
+    found = [findings(figure, name) for name in presets]
+    claims = dict.fromkeys(claim for findings in reversed(found) for claim in findings)
+    header = ("claim", "of", *(f"preset `{name}`" for name in presets))
+    return _lines(header, [(*claim, *(_cell(findings.get(claim)) for findings in found)) for claim in claims])
+
+
+def _lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows))
+
+
+TABLES = {"verdicts": verdicts, "errors": errors}
 
 
 def page(text: str) -> str:
     """The page with its tables made anew."""
-    return MARKS.sub(lambda match: f"{match[1]}\n{table(match[2])}\n\n{match[3]}", text)
+    return MARKS.sub(lambda match: f"{match[1]}\n{TABLES[match[2]](match[3])}\n\n{match[4]}", text)
 
 
 def main() -> None:

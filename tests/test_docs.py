@@ -42,7 +42,9 @@ def test_the_call_graph_file_of_the_page_on_traces_is_one(tmp_path: Path) -> Non
     assert call_graph(str(tmp_path / "graph.json"), ("move", "turnLeft")).max_depth == 4
 
 
-def test_the_verdicts_on_the_page_of_claims_are_those_of_the_records() -> None:
+def test_the_tables_on_the_page_of_claims_are_those_of_the_records() -> None:
     text = claims_table.PAGE.read_text(encoding="utf-8")
     assert claims_table.page(text) == text, "run scripts/claims_table.py"
-    assert "**reproduced**" in claims_table.table("acausal")
+    assert "**reproduced**" in claims_table.verdicts("acausal")
+    for name in claims_table.ERRORS:
+        assert f"<!-- errors of {name} -->\n\n{claims_table.errors(name)}\n" in text

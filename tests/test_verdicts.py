@@ -182,6 +182,14 @@ def test_no_error_means_none_in_any_run():
     ]
 
 
+def test_half_the_data_can_be_judged_of_the_mean_over_panels():
+    claim = Claim("", "half-data", "ours", "theirs", pooled=True)
+    one_panel_of_theirs = results_with(lambda panel, model, s: 0.02 if (panel, model) == ("A", "theirs") else 0.0)
+    one_panel_of_ours = results_with(lambda panel, model, s: 0.02 if model == "theirs" or panel == "B" else 0.0)
+    assert verdicts(claim, one_panel_of_theirs) == [Verdict.REPRODUCED]
+    assert verdicts(claim, one_panel_of_ours) == [Verdict.NOT_REPRODUCED]
+
+
 def test_all_and_some():
     good, bad, open_ = Verdict.REPRODUCED, Verdict.NOT_REPRODUCED, Verdict.UNDECIDED
     assert (conjunction([good, good]), conjunction([good, open_]), conjunction([open_, bad])) == (good, open_, bad)

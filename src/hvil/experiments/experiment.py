@@ -257,8 +257,6 @@ class Experiment:
         for model in (claim.ours, *([claim.theirs] if compares else [])):
             if model not in self.models:
                 raise InputError(f"{where}: no model {model!r}")
-        if claim.kind == "half-data" and claim.pooled:
-            raise InputError(f"{where}: half the data of each panel can be judged, not of their mean")
         for panel in claim.panels:
             if panel not in self.panels:
                 raise InputError(f"{where}: no panel {panel!r}")

@@ -79,7 +79,7 @@ def _draw_curves(plt: Any, results: Results, measure: str, panels: Sequence[str]
     experiment = results.experiment
     columns = _panel_columns(panels)
     rows = math.ceil(len(panels) / columns)
-    width, height = (6.5, 4.4) if len(panels) == 1 else (4.0 * columns, 3.1 * rows + 0.5)
+    width, height = (7.2, 4.4) if len(panels) == 1 else (4.0 * columns, 3.1 * rows + 0.5)
     names = [*models, *(reported.says for reported in experiment.reported)]
     legend_columns = _legend_columns(names, width)
     size = width, height + LEGEND_LINE * (1 + math.ceil(len(names) / legend_columns))

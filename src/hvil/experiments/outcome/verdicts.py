@@ -15,6 +15,7 @@ Letters: M models, N runs.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -165,17 +166,16 @@ def _half_data(claim: Claim, results: Results, panels: Sequence[str], confidence
     """Whether our error is at most the level with less than half the data that theirs needs for it.
 
     There has to be a size at which our error is at most the level, while theirs is above the level at every size up to
-    the first one that is at least twice as large.
+    the first one that is at least twice as large. Errors are means over the panels.
     """
-    (panel,) = panels
     sizes = sorted(claim.sizes or results.experiment.sizes)
     judged: list[tuple[Verdict, float, str]] = []  # for each size: the verdict, our error, the numbers in words
     for size in sizes:
         twice = next((larger for larger in sizes if larger >= 2 * size), None)
         if twice is None:
             continue
-        ours = _array(results.values(panel, claim.ours, size, claim.measure))
-        theirs = [_array(results.values(panel, claim.theirs, s, claim.measure)) for s in sizes if s <= twice]
+        (ours,) = _by_run(replace(claim, sizes=(size,)), results, panels, (claim.ours,))
+        theirs = [_by_run(replace(claim, sizes=(s,)), results, panels, (claim.theirs,))[0] for s in sizes if s <= twice]
         if not len(ours) or not all(len(values) for values in theirs):
             judged.append((Verdict.NO_RECORDS, 0.0, ""))
             continue
@@ -252,7 +252,3 @@ def _of_runs(estimate: Estimate, claim: Claim, results: Results, panels: Sequenc
     runs_of = results.experiment.runs_of
     planned = min(runs_of(panel, model, size) for panel, size in _points(claim, results, panels) for model in models)
     return f" ({estimate.runs} runs)" if estimate.runs == planned else f" ({estimate.runs} of {planned} runs)"
-
-
-def _array(values: dict[int, float]) -> Float[np.ndarray, "N"]:
-    return np.array(list(values.values()), dtype=np.float64)
