@@ -55,7 +55,7 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="acausal",
-    title="Parity of MNIST digits: error against the number of demonstrations",
+    title="Parity of MNIST digits by the number of demonstrations",
     panels=PACKAGED,
     models=MODELS,
     sizes=(100, 200, 400, 800, 1600, 3200, 6400),

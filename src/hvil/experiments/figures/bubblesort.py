@@ -47,7 +47,7 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="bubblesort",
-    title="Bubble sort: error against the number of demonstrations",
+    title="Bubble sort by the number of demonstrations",
     panels={"bubble sort": "bubblesort"},
     models={
         HVIL: SEARCH,

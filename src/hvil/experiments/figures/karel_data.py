@@ -37,7 +37,7 @@ SEEING_CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="karel-data",
-    title="Karel: error against the number of demonstrations",
+    title="Karel by the number of demonstrations",
     panels=karel.PANELS,
     models={**karel.MODELS, **karel.OTHERS},
     sizes=(10, 20, 40, 80),

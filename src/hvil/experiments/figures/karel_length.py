@@ -33,7 +33,7 @@ OUR_CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="karel-length",
-    title="Karel: error on longer runs than those trained on",
+    title="Karel: runs longer than those trained on",
     panels={**karel.LETTERS, **OURS},
     models={**karel.MODELS, NO_COUNTER: {**karel.MODELS[TWO_LEVELS], "frame_inputs": "last"}},
     sizes=(10, 20, 30, 50),
