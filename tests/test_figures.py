@@ -21,9 +21,9 @@ from hvil.gate.errors import InputError
 @pytest.mark.parametrize(
     ("figure", "preset", "count"),
     [
-        ("acausal", "paper", 2 * 3 * 4 * 10),
-        ("acausal", "ours", 8 * (2 * 3 * 10 + (4 * 7 - 2 * 3) * 3)),
-        ("acausal", "quick", 2 * 2 * 8 * 3),
+        ("acausal", "paper", 4 * (2 * 3 * 10 + 10 + 2 * 3)),
+        ("acausal", "ours", 8 * ((2 * 3 + 1) * 10 + (4 * 7 - 2 * 3 - 1) * 3)),
+        ("acausal", "quick", 3 * 2 * 8 * 3),
         ("bubblesort", "paper", 2 * 2 * 5),
         ("bubblesort", "ours", 2 * (20 + 20 + 10 + 20) + 2 * (10 + 20 + 10 + 10) + 2 * 10 + 4 * 5),
         ("bubblesort", "quick", 3 * 3 * 3),
