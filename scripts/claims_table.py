@@ -48,6 +48,7 @@ def by_panel(figure: str, panels: Iterable[str], size: int, preset: str = "ours"
     return [Column(panel, figure, (panel,), (size,), preset) for panel in panels]
 
 
+LENGTHS = (10, 20, 30, 50)
 NOISY, LITTLE = ("(a) p = 0.6", "(b) p = 0.7"), (100, 200, 400)
 ERRORS: Mapping[str, Sequence[Column]] = {
     "bubblesort": by_size("bubblesort", ("bubble sort",), (10, 20, 30, 50, 70)),
@@ -56,7 +57,10 @@ ERRORS: Mapping[str, Sequence[Column]] = {
     "karel-data, programs of ours": by_size("karel-data", HIERARCHICAL, (10, 20, 40, 80)),
     "karel-data, paper": by_size("karel-data", LETTERS, (10, 20), "paper"),
     "karel-length": by_panel("karel-length", ("program A", "program B", "program C"), 20),
-    "karel-length, programs of ours": by_size("karel-length", WITH_LENGTHS, (10, 20, 30, 50)),
+    "karel-length, programs of ours": [
+        *by_size("karel-length", WITH_LENGTHS, LENGTHS),
+        Column("mean", "karel-length", tuple(WITH_LENGTHS), LENGTHS),
+    ],
     "karel-length, paper": by_panel("karel-length", LETTERS, 20, "paper"),
     "acausal": [
         Column("`ours`: p = 0.6 and 0.7, 100 to 400", "acausal", NOISY, LITTLE),

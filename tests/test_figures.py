@@ -31,7 +31,7 @@ from hvil.gate.errors import InputError
         ("karel-data", "ours", 12 * 4 * (10 + 5 + 3 + 3) + 12 * (3 * 3 + 2 * 10)),
         ("karel-data", "quick", 6 * 4 * 3 * 3),
         ("karel-length", "paper", 6 * (3 * 5 + 3)),
-        ("karel-length", "ours", 11 * 6 * 4 * 3),
+        ("karel-length", "ours", 6 * 4 * (6 * 3 + 5 * 5)),
         ("karel-length", "quick", 6 * 6 * 1 * 3),
         ("ablations-bubblesort", "ours", 14 * 5),
         ("ablations-karel", "ours", 6 * 11 * 5),
