@@ -87,7 +87,7 @@ EXPERIMENT = Experiment(
         f"{karel.NOTES} {DRAWN} HVIL without a counter is our addition: its procedures see their last step, but not "
         "how many they have taken, a number that is larger in longer runs than any they were trained on. The counter "
         "that they see by default is bounded. The Stack-RNN is ours, too; it joined the table when the others had been "
-        "run, because it is the strongest baseline in the figure of ten demonstrations. Then the programs of ours got two "
-        "more runs, because they are where models differ."
+        "run, because it is the strongest baseline in the figure of ten demonstrations. Then the programs of ours got "
+        "two more runs, because they are where models differ."
     ),
 )
