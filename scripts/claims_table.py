@@ -1,7 +1,8 @@
 """Writes the tables in docs/claims.md anew, from the records in results/.
 
-Each figure has a table of verdicts: a row for each claim of the paper, and a column for each of the presets `paper` and
-`ours` that the figure has. Before it stand tables of errors, with a row for each model.
+The page begins with a table of the paper's main claims and their verdicts. Each figure has a table of verdicts: a row
+for each claim of the paper, and a column for each of the presets `paper` and `ours` that the figure has. Before it
+stand tables of errors, with a row for each model.
 """
 
 import re
@@ -14,6 +15,8 @@ import numpy as np
 
 from hvil.analysis.statistics import share_estimate, shown
 from hvil.experiments.experiment_files import find_experiment
+from hvil.experiments.figures.karel_data import HALF, LOWER_AT_10
+from hvil.experiments.figures.karel_length import BETTER
 from hvil.experiments.figures.karel_length import OURS as WITH_LENGTHS
 from hvil.experiments.figures.karel_models import HIERARCHICAL, LETTERS
 from hvil.experiments.outcome.results import EXPERIMENT, Results, read_results
@@ -25,7 +28,7 @@ PAGE = HOME / "docs" / "claims.md"
 OURS = "(ours)"
 """How a claim begins that is not the paper's."""
 PRESETS = ("paper", "ours")
-MARKS = re.compile(r"(<!-- (verdicts|errors) of ([a-z-]+(?:, [^>]*?)?) -->\n).*?(<!-- end -->)", re.DOTALL)
+MARKS = re.compile(r"(<!-- (summary|verdicts|errors) of ([a-z-]+(?:, [^>]*?)?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 class Column(NamedTuple):
@@ -74,6 +77,54 @@ ERRORS: Mapping[str, Sequence[Column]] = {
     ],
 }
 """The tables of errors, by what stands in their marks."""
+
+
+class Headline(NamedTuple):
+    """A row of the table at the top of the page."""
+
+    says: str
+    """The claim in words that need no figure."""
+    figure: str
+    claim: str
+    """The same in the words of the figure, where its first models are the paper's."""
+
+
+SUMMARIES: Mapping[str, Sequence[Headline]] = {
+    "claims": (
+        Headline("Bubble sort: 24% error with 30 demonstrations", "bubblesort", "24% error with 30 demonstrations"),
+        Headline(
+            "Bubble sort: the LSTM needs more than 70 demonstrations for that",
+            "bubblesort",
+            "the LSTM needs more than 70 demonstrations for it",
+        ),
+        Headline(
+            "Bubble sort: 24% error with less than half the LSTM's data",
+            "bubblesort",
+            "24% error with less than half the LSTM's data",
+        ),
+        Headline(
+            "Karel: generally lower error than the LSTM (here: with 10 demonstrations)", "karel-data", LOWER_AT_10
+        ),
+        Headline("Karel: on some programs, no error with less than half the LSTM's data", "karel-data", HALF),
+        Headline("Karel: except on C, better than the LSTM on longer runs", "karel-length", BETTER),
+        Headline(
+            "Parity: lower error than the LSTM with little data and much noise",
+            "acausal",
+            "lower error than the LSTM with little data and much noise",
+        ),
+        Headline(
+            "Parity: lower error than the 2-layer LSTM with little data and much noise",
+            "acausal",
+            "lower error than the 2-layer LSTM with little data and much noise",
+        ),
+        Headline(
+            "Parity: even without noise, lower error than the LSTM with 100 demonstrations",
+            "acausal",
+            "lower error than the LSTM without noise, with 100 demonstrations",
+        ),
+    )
+}
+"""The tables of main claims, by what stands in their marks."""
 
 
 @cache
@@ -141,7 +192,18 @@ def _lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows))
 
 
-TABLES = {"verdicts": verdicts, "errors": errors}
+def summary(name: str) -> str:
+    """The table at the top of the page: the verdicts on the paper's main claims, in words alone."""
+    rows = [(line.says, *(_verdict(line, preset) for preset in PRESETS)) for line in SUMMARIES[name]]
+    return _lines(("the paper says", *(f"preset `{preset}`" for preset in PRESETS)), rows)
+
+
+def _verdict(line: Headline, preset: str) -> str:
+    verdict = next(f.verdict for (says, _), f in findings(line.figure, preset).items() if says == line.claim)
+    return verdict.partition(" at ")[0]  # where no numbers stand, "at this number of runs" says nothing
+
+
+TABLES = {"summary": summary, "verdicts": verdicts, "errors": errors}
 
 
 def page(text: str) -> str:
