@@ -150,6 +150,26 @@ def test_a_picture_of_one_size_has_a_row_for_each_model_instead_of_a_legend(tmp_
     assert "<!-- unborn -->" not in drawn
 
 
+def test_the_page_tells_no_calls_from_calls_of_one_procedure():
+    def record(
+        root: float, collapse: str | None, procedures: tuple[str, ...] = ("root", "a", "b")
+    ) -> dict[str, object]:
+        shares = dict.fromkeys(procedures, (1 - root) / max(len(procedures) - 1, 1)) | {"root": root}
+        described = {"procedures": shares, "procedures_in_use": 2.0, "collapse": collapse}
+        return {"error": 0.0, "rollout_success": 1.0, "curve": [], "seconds": 1.0, "version": "1", **described}
+
+    records = {
+        Position("A", "ours", 20, 0): record(1.0, "no procedure is called"),
+        Position("A", "ours", 20, 1): record(0.3, "hardly more than one procedure is called"),
+        Position("A", "ours", 20, 2): record(0.3, "hardly more than one procedure is called"),
+        Position("A", "ours", 10, 0): record(0.3, None),
+        Position("A", "theirs", 20, 0): record(1.0, None, procedures=("root",)),
+    }
+    text = page(Results(experiment=TABLE, records=records), [], [])
+    assert "| ours | 2.0 | 2.0 to 2.0 | 1 | 2 |" in text
+    assert "| theirs | 2.0 | 2.0 to 2.0 | – | – |" in text, "a single procedure has nothing to call"
+
+
 RESULTS = Path(__file__).parents[1] / "results"
 COMMITTED = sorted(path.parent.relative_to(RESULTS).as_posix() for path in RESULTS.rglob("experiment.json"))
 

@@ -119,9 +119,9 @@ class Evaluation:
 
     @property
     def collapse(self) -> str | None:
-        """A sentence that says that the call structure is hardly used; None if it is, or if there is none to use.
+        """A sentence that says that most procedures are not used; None if they are, or if there is one only.
 
-        It is hardly used if nothing is called, or if nearly all calls go to one procedure although there are others.
+        They are not used if nothing is called, or if nearly all calls go to one procedure although there are others.
         """
         if len(self.procedures) > 1 and not any(self.calls.values()):
             return "no procedure is called: the root does all the work"

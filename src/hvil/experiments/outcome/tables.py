@@ -4,8 +4,9 @@ The verdicts come from `verdicts`, the pictures from `plots`.
 """
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hvil.analysis.statistics import shown
 from hvil.experiments.experiment import AXES, MEASURES
@@ -95,29 +96,38 @@ def _numbers(results: Results, measure: str) -> list[str]:
 
 
 def _procedures_in_use(results: Results) -> list[str]:
-    """How many procedures the models use, and in how many runs the call structure is not used; nothing if unknown."""
+    """How many procedures the models use, and in how many runs that is the root alone, or one beside it."""
     experiment = results.experiment
     rows = []
     for model in experiment.models:
         records = [record for position, record in results.records.items() if position.model == model]
         in_use = [float(record["procedures_in_use"]) for record in records if record.get("procedures_in_use")]
         if in_use:
-            collapsed = sum(record.get("collapse") is not None for record in records)
             mean = sum(in_use) / len(in_use)
-            rows.append(_row(model, f"{mean:.1f}", f"{min(in_use):.1f} to {max(in_use):.1f}", str(collapsed)))
+            rows.append(_row(model, f"{mean:.1f}", f"{min(in_use):.1f} to {max(in_use):.1f}", *_collapsed(records)))
     if not rows:
         return []
     return [
         "### Procedures in use",
         "",
-        "The perplexity of the procedures' shares of the PHP steps, over all runs; and in how many runs nearly all "
-        "calls go to one procedure, or none is called, so that the call structure means nothing.",
+        "The perplexity of the procedures' shares of the PHP steps, over all runs. Then in how many runs the root "
+        "calls no other procedure, so that there is no hierarchy; and in how many nearly all calls go to one "
+        "procedure, so that which procedure is called says nothing.",
         "",
-        "| model | mean | from – to | runs in which the call structure is not used |",
-        "|---|---|---|---|",
+        "| model | mean | from – to | runs in which none is called | runs in which one gets nearly all calls |",
+        "|---|---|---|---|---|",
         *rows,
         "",
     ]
+
+
+def _collapsed(records: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """In how many runs no procedure is called, and in how many nearly all calls go to one; dashes if there is one."""
+    if not any(len(record["procedures"]) > 1 for record in records):
+        return "–", "–"
+    collapsed = [record for record in records if record.get("collapse") is not None]
+    alone = sum(max(record["procedures"].values()) == 1 for record in collapsed)
+    return str(alone), str(len(collapsed) - alone)
 
 
 def _row(*cells: str) -> str:
