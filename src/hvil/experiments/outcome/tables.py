@@ -56,8 +56,9 @@ def _claims(findings: Sequence[Finding]) -> list[str]:
         "## Claims",
         "",
         "Differences are in points of per cent, ours minus theirs on the same training sets; a claim marked (ours) is "
-        "not the paper's. All verdicts together are right with 95% (Holm): the last column says how sure the interval "
-        "of each claim has to be for that.",
+        "not the paper's. All verdicts together are right with 95% (Holm), as far as the number of runs was fixed "
+        "beforehand; the notes above say where it was not. The last column says how sure the interval of each claim "
+        "has to be for that.",
         "",
         "| claim | of | measured | verdict | interval |",
         "|---|---|---|---|---|",
