@@ -16,9 +16,9 @@ from pyarrow import feather
 from hvil.cli.main import main
 from hvil.data.formats.arrow_files import read_arrow
 from hvil.data.trace_files import load
-from hvil.gate.budget import VARIABLE, parsed_bytes, shown_bytes
+from hvil.gate.budget import TEXT, VARIABLE, parsed_bytes, shown_bytes
 from hvil.gate.errors import InputError
-from hvil.gate.files import read_npz
+from hvil.gate.files import json_line, read_json_lines, read_npz
 from hvil.machine.callgraph import call_graph
 
 
@@ -53,6 +53,23 @@ class TestBudgets:
         for count in (0, 1, 1023, 1024, 1 << 20, 123_456_789, 5 << 40):
             assert parsed_bytes(shown_bytes(count), "") >= count
         assert parsed_bytes("2GB", "") == 2 << 30
+
+    def test_json_lines_may_be_more_than_one_text_may(self, tmp_path: Path) -> None:
+        (tmp_path / "many.jsonl").write_text(
+            "".join(json_line({"run": run, "note": "x" * 2000}) for run in range(2200))
+        )
+        assert (tmp_path / "many.jsonl").stat().st_size > TEXT
+        assert [value["run"] for _, value in read_json_lines(tmp_path / "many.jsonl")] == list(range(2200))
+
+    def test_json_lines_that_take_much_more_memory_than_room_are_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "dense.jsonl"
+        path.write_text(("[" + ",".join(["[]"] * 1000) + "]\n") * 100)
+        assert len(list(read_json_lines(path))) == 100  # 6 MB: what any input may take
+        monkeypatch.setenv(VARIABLE, "1MB")
+        with pytest.raises(InputError, match=r"dense\.jsonl: would take .* of memory.*raise the limit"):
+            list(read_json_lines(path))
 
     def test_a_table_of_equal_rows_is_refused_by_its_footer(self, tmp_path: Path) -> None:
         rows = 2_000_000

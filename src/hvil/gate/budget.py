@@ -6,6 +6,8 @@ environment variable HVIL_LIMIT, which worker processes inherit).
 
 import os
 import re
+import sys
+from typing import Any
 
 from hvil.gate.errors import InputError
 
@@ -53,6 +55,22 @@ def check_text(where: str, length: int) -> None:
             f"{where}: a text of {shown_bytes(length)}, at most {shown_bytes(most)} are read; if you trust it, raise "
             f"the limit: --limit {shown_bytes(16 * length)}"
         )
+
+
+def taken_bytes(value: Any) -> int:
+    """How much memory a value takes that was read from JSON, each of its objects counted once."""
+    taken, seen, waiting = 0, set[int](), [value]
+    while waiting:
+        entry = waiting.pop()
+        if id(entry) in seen:
+            continue
+        seen.add(id(entry))
+        taken += sys.getsizeof(entry)
+        if isinstance(entry, dict):
+            waiting += [*entry.keys(), *entry.values()]
+        elif isinstance(entry, list):
+            waiting += entry
+    return taken
 
 
 def raised_limit() -> int | None:

@@ -25,7 +25,7 @@ import numpy as np
 import platformdirs
 
 from hvil.gate.border import file_size, regular_file
-from hvil.gate.budget import check_budget, check_text, shown_bytes
+from hvil.gate.budget import allowed_bytes, check_budget, check_text, shown_bytes, taken_bytes
 from hvil.gate.errors import InputError, one_line
 
 
@@ -155,6 +155,25 @@ def read_text(source: str | os.PathLike[str], errors: str = "strict") -> str:
 def read_lines(source: str | os.PathLike[str], errors: str = "strict") -> list[str]:
     """The lines of a text file without their ends. A half line at the end counts as a line."""
     return read_text(source, errors).removesuffix("\n").split("\n")
+
+
+def read_json_lines(source: str | os.PathLike[str]) -> Iterator[tuple[str, Any]]:
+    """The values of a file of JSON lines, each with the place of its line for error messages; empty lines are left out.
+
+    A line may be as long as a text. The file may be longer, if its values take no more memory than its budget allows.
+    """
+    size = file_size(source)
+    lines = read_bytes(source).decode("utf-8", "replace").split("\n")
+    need = 2 * size  # the bytes, and the text
+    for number, text in enumerate(lines, 1):
+        if not text:
+            continue
+        where = f"{source}, line {number}"
+        value = parse_json(text, where)
+        need += taken_bytes(value)
+        if need > allowed_bytes(size):
+            check_budget(source, need * len(lines) // number, size)
+        yield where, value
 
 
 def read_json(source: str | os.PathLike[str]) -> Any:

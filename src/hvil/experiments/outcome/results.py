@@ -16,7 +16,7 @@ from hvil.experiments.engine.cells import Cell, check_record
 from hvil.experiments.experiment import Experiment, Position
 from hvil.gate.border import given_directory, has_file
 from hvil.gate.errors import InputError
-from hvil.gate.files import json_line, parse_json, read_json, read_lines, write_json, write_text
+from hvil.gate.files import json_line, read_json, read_json_lines, write_json, write_text
 from hvil.gate.settings import from_mapping
 
 RECORDS, EXPERIMENT = "records.jsonl", "experiment.json"
@@ -143,11 +143,8 @@ def read_records(path: Path) -> dict[Position, dict[str, Any]]:
     records: dict[Position, dict[str, Any]] = {}
     if not has_file(path):
         return records
-    for number, text in enumerate(read_lines(path, errors="replace"), 1):
-        if not text:
-            continue
-        where = f"{path}, line {number}"
-        line = from_mapping(_Line, parse_json(text, where), where, noun="entry")
+    for where, value in read_json_lines(path):
+        line = from_mapping(_Line, value, where, noun="entry")
         position = Position(panel=line.panel, model=line.model, size=line.size, run=line.run)
         records[position] = check_record(line.record, where)
     return records
