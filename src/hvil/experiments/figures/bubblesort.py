@@ -122,7 +122,7 @@ EXPERIMENT = Experiment(
         "new ones, too. The paper's LSTM sees observations only and is trained for the authors' 10,000 updates; the "
         "best settings found for it (docs/baselines.md): it sees the action before, has HVIL's price of curvature, "
         "and is trained for 8,000 updates, in the last 1,000 of which the learning rate falls to 0; so are the "
-        "feed-forward network and the Stack-RNN. The list's length is an input of all models. The paper does not say how "
-        "many test traces it used; here they are fresh ones for each run."
+        "feed-forward network and the Stack-RNN. The list's length is an input of all models. The paper does not say "
+        "how many test traces it used; here they are fresh ones for each run."
     ),
 )
