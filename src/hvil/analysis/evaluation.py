@@ -33,8 +33,8 @@ from hvil.learners.learner import (
 )
 
 FAILED_SHARE = 0.5
-"""Share of wrong training traces from which on a search has failed. When it was chosen, failed ones had 70% and more and
-others under 10%. Since then one has had 47% (docs/training.md, "Twenty new sets")."""
+"""Share of wrong training traces from which on a search has failed. When it was chosen, failed ones had 70% and more,
+and others under 10%; since then one has had 47% (docs/training.md, "Twenty new sets")."""
 COLLAPSED_SHARE = 0.99
 """Share of calls of one procedure from which on the others are not in use."""
 TOLERANCES = (0, 1)
