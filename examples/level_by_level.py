@@ -78,8 +78,7 @@ def record_of(number: int) -> dict[str, Any]:
     measured = evaluate(policy.learner.policy(), data.test, data.training, data.task)
     return {
         "run": number,
-        "error": measured.error.value,
-        "rollout_success": measured.to_mapping()["rollout_success"],
+        **measured.to_mapping(),
         "training_error": float(policy.learner.policy().wrong(data.training).mean()),
         "level_errors": [float(level.policy.wrong(level.data.training).mean()) for level in levels],
         "seconds": round(time.perf_counter() - started, 1),
