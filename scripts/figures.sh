@@ -16,8 +16,8 @@ for size in 30 70 10 50; do
   bubblesort "$size" HVIL "ceiling: annotated traces" LSTM "LSTM, best settings found" # 1.5 to 3 h each
 done
 bubblesort 30 "HVIL, 1 procedure" "HVIL, the paper's settings" feed-forward Stack-RNN # 1 h
-hvil reproduce karel-data --preset ours --sizes 10 20                                 # 5.5 h
-hvil reproduce karel-data --preset ours --sizes 40 80                                 # 2 h
+hvil reproduce karel-data --preset ours --sizes 10 20                                 # 6.5 h
+hvil reproduce karel-data --preset ours --sizes 40 80                                 # 3 h
 hvil reproduce bubblesort --preset paper                                              # 2 h
 bubblesort 20 HVIL "LSTM, best settings found"                                        # 1 h
 hvil reproduce ablations-bubblesort --preset ours                                     # 3.3 h

@@ -28,7 +28,7 @@ from hvil.gate.errors import InputError
         ("bubblesort", "ours", 2 * (20 + 20 + 10 + 20) + 2 * (10 + 20 + 10 + 10) + 2 * 10 + 4 * 5),
         ("bubblesort", "quick", 3 * 3 * 3),
         ("karel-data", "paper", 6 * (4 * 5 + 3 * 5)),
-        ("karel-data", "ours", 6 * 4 * (4 * 10 + 10 + 5 + 3 + 3) + 12 * 5 * 10),
+        ("karel-data", "ours", 6 * 4 * (4 * 10 + 10 + 5 + 3 + 3) + 12 * 5 * (10 + 5 + 3 + 3)),
         ("karel-data", "quick", 6 * 4 * 3 * 3),
         ("karel-length", "paper", 6 * (3 * 10 + 3)),
         ("karel-length", "ours", 6 * 4 * (6 + 5) * 5),
