@@ -7,6 +7,7 @@ from hvil.experiments.figures.karel_models import FLAT, LSTM, SEEING_LSTM, THREE
 
 NO_COUNTER = "HVIL, 6 procedures, no counter"
 BETTER = "better generalisation to longer runs than the LSTM, except on C"
+BETTER_IN_MEAN = f"{BETTER} (mean of the programs)"
 ALL_BUT_C = tuple(panel for panel in karel.LETTERS if panel != "program C")
 PAPERS_PROGRAMS = tuple(karel.LETTERS)
 OURS = {name: task for name, task in karel.HIERARCHICAL.items() if name != "sow"}
@@ -21,12 +22,12 @@ DRAWN = (
 CLAIMS = (
     Claim(BETTER, "lower", TWO_LEVELS, LSTM, ALL_BUT_C),
     Claim(BETTER, "lower", FLAT, LSTM, ALL_BUT_C),
-    Claim(f"{BETTER} (mean of the programs)", "lower", TWO_LEVELS, LSTM, ALL_BUT_C, pooled=True),
+    Claim(BETTER_IN_MEAN, "lower", TWO_LEVELS, LSTM, ALL_BUT_C, pooled=True),
     Claim("on C no better than the LSTM", "not-lower", TWO_LEVELS, LSTM, ("program C",)),
     Claim("(ours) a hierarchy generalises better", "lower", TWO_LEVELS, FLAT, PAPERS_PROGRAMS, pooled=True),
 )
 OUR_CLAIMS = (
-    Claim(f"{BETTER} (mean of the programs)", "lower", TWO_LEVELS, SEEING_LSTM, ALL_BUT_C, pooled=True),
+    Claim(BETTER_IN_MEAN, "lower", TWO_LEVELS, SEEING_LSTM, ALL_BUT_C, pooled=True),
     Claim("(ours) no worse with a counter", "not-lower", NO_COUNTER, TWO_LEVELS, PAPERS_PROGRAMS, pooled=True),
 )
 """About models that the paper does not have."""
